@@ -1,0 +1,1 @@
+"""CUTLASS, CuTe and CUDA Tile as one open Python stack."""

@@ -1,0 +1,1 @@
+"""The typed SSA core and its two vocabularies of operations."""

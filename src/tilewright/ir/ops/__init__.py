@@ -1,0 +1,1 @@
+"""Declarations of operations, one file per family."""
