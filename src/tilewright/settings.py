@@ -24,7 +24,7 @@ class Settings:
     """Keep and use compiled cubins on disk (default 1)."""
 
     keep_dir: Path | None
-    """Where to leave the generated CUDA C++, IR and logs of every compilation (default: nowhere)."""
+    """Where to leave the generated CUDA C++, IR and logs of compilations (default: nowhere)."""
 
     arch: str
     """Compile for this target, such as `sm_90a`, instead of the machine's GPU (default: empty)."""

@@ -125,6 +125,11 @@ def test_four_bit_integers_wrap():
     assert convert(np.bool_([True, False]), BOOL, E4M3).astype(float).tolist() == [1.0, 0.0]
 
 
+def test_upper_nibble_of_a_4_bit_element_is_ignored():
+    assert convert(np.uint8([0xF7, 0x1F]).view(storage_dtype(I4)), I4, I32).tolist() == [7, -1]
+    assert convert(np.uint8([0xF7]).view(storage_dtype(E2M1)), E2M1, F32).tolist() == [6.0]
+
+
 def test_wrong_storage_is_refused():
     text = r"^storage of bf16: array of numpy dtype float32, expected bfloat16$"
     with pytest.raises(DTypeError, match=text):

@@ -68,7 +68,7 @@ def test_bool_is_one_bit_in_a_byte():
     assert (BOOL.bits, BOOL.storage_bits, BOOL.min, BOOL.max) == (1, 8, 0, 1)
     assert BOOL.python_type is bool
     assert I4.python_type is int
-    assert not (BOOL.is_integer or BOOL.is_float or BOOL.is_signed)
+    assert [BOOL.is_integer, BOOL.is_float, BOOL.is_signed] == [False] * 3
 
 
 def test_bytes_for_rounds_up():

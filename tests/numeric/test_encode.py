@@ -49,7 +49,8 @@ def hexes(patterns):
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_decode_of_every_pattern_is_what_ml_dtypes_says(dtype):
     patterns = np.arange(1 << dtype.bits).astype(bits_dtype(dtype))
-    expected = patterns.view(storage_dtype(dtype)).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        expected = patterns.view(storage_dtype(dtype)).astype(np.float64)
     np.testing.assert_array_equal(decode(patterns, dtype), expected)
     if dtype.is_float:
         same_sign = np.signbit(decode(patterns, dtype)) == np.signbit(expected)
@@ -246,10 +247,6 @@ def test_one_rounding_where_going_through_f32_would_round_twice():
         assert encode(np.nextafter(tie, 2), dtype) == one + (1 << dtype.pad_bits)
 
 
-def exact(value):
-    return Fraction(value) if math.isfinite(value) else value
-
-
 @given(
     st.sampled_from(SIGNED_FLOATS),
     st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.floats(-500, 500, width=32)),
@@ -261,11 +258,10 @@ def test_rounding_laws(dtype, x):
     if abs(x) <= dtype.max:
         assert got["rm"] <= x <= got["rp"]  # law 2
         assert got["rz"] == (got["rm"] if x >= 0 else got["rp"])  # law 3
-        below, above = x - exact(got["rm"]), exact(got["rp"]) - exact(x)
-        below = exact(x) - exact(got["rm"])
+        below, above = Fraction(x) - Fraction(got["rm"]), Fraction(got["rp"]) - Fraction(x)
         for mode in ("rn", "rna"):  # law 4: nearest
             assert got[mode] in (got["rm"], got["rp"])
-            assert abs(exact(got[mode]) - exact(x)) == min(below, above)
+            assert abs(Fraction(got[mode]) - Fraction(x)) == min(below, above)
         if below == above != 0:  # law 5: ties
             even = int(encode(got["rn"], dtype)) >> dtype.pad_bits
             assert even % 2 == 0
@@ -316,6 +312,18 @@ def test_i64_to_f32_and_f64_are_numpys_casts():
         x = np.concatenate([x, x >> 20, np.array([info.min, info.max, 0, 1], np_type)])
         np.testing.assert_array_equal(encode(x, F32), x.astype(np.float32).view(np.uint32))
         np.testing.assert_array_equal(encode(x, F64), x.astype(np.float64).view(np.uint64))
+
+
+def test_integers_that_float64_rounds_up_to_a_power_of_two():
+    x = np.array([2**54 - 1, 2**63 - 1, 2**64 - 1], np.uint64)
+    power = np.array([54, 63, 64])
+    for dtype in (F64, F32, BF16):
+        below, at = 2.0**power * (1 - dtype.epsilon / 2), 2.0**power
+        for mode in MODES:
+            got = decode(encode(x, dtype, mode), dtype)
+            np.testing.assert_array_equal(got, below if mode in ("rz", "rm") else at)
+    assert encode(x, E8M0, "rz").tolist() == [127 + 53, 127 + 62, 127 + 63]
+    assert encode(x, E8M0, "rp").tolist() == [127 + 54, 127 + 63, 127 + 64]
 
 
 def test_integers_wrap_or_clamp():

@@ -54,7 +54,8 @@ def test_strided_arrays():
 
 
 def test_any_nonzero_byte_is_true():
-    assert from_bytes(b"\x00\x01\x02\xff", BOOL).tolist() == [False, True, True, True]
+    got = from_bytes(b"\x00\x01\x02\xff", BOOL)
+    assert storage_to_bits(got, BOOL).tolist() == [0, 1, 1, 1]
 
 
 def test_count_defaults_to_all_that_fit():

@@ -85,7 +85,7 @@ class ScaledBasis:
         return f"{self.basis_value}" + "".join(f"@{axis}" for axis in reversed(self.path))
 
 
-def E(*path: int | list[int] | tuple[int, ...]) -> ScaledBasis:  # noqa: N802
+def E(*path: int | list[int] | tuple[int, ...]) -> ScaledBasis:
     """The unit vector of the axis at `path`; ``E(0, 1) == E([0, 1])``.
 
     >>> print(E(1), E(0, 1))

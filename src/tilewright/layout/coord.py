@@ -62,7 +62,7 @@ def _mirror(t: IntTuple) -> IntTuple:
     return tuple(_mirror(x) for x in reversed(t)) if type(t) is tuple else t
 
 
-def compact_order(shape: Shape, order: IntTuple) -> Stride:
+def compact_order(shape: Shape, order: IntTuple, start: Leaf = 1) -> Stride:
     """Compact strides, the modes in the sequence that `order` gives: smallest first, ties from the
     left.  A leaf of `order` may stand for a whole mode, which is then column-major inside.
 
@@ -88,7 +88,7 @@ def compact_order(shape: Shape, order: IntTuple) -> Stride:
     # Run-time order entries come last, in place.
     rank = [(0, k) if type(k) is int else (1, 0) for k in keys]
     strides: list[Stride] = [0] * len(parts)
-    current: Leaf = 1
+    current = start
     for i in sorted(range(len(parts)), key=lambda i: rank[i]):
         strides[i], current = _compact(parts[i], current)
     return unflatten(tuple(strides), order)
@@ -293,7 +293,7 @@ def slice_offset(coord: Coord, shape: Shape, stride: Stride) -> Any:
         return 0
     if type(coord) is tuple:
         total: Any = 0
-        for c, (s, d) in _paired(coord, tuple(zip(wrap(shape), wrap(stride), strict=True))):
+        for c, (s, d) in zip(coord, _paired(shape, stride), strict=True):
             total = add(total, slice_offset(c, s, d))
         return total
     return _dot(coord, shape, stride)

@@ -71,6 +71,7 @@ def bits_to_storage(bits: Array, dtype: DType) -> Array:
     return bits.astype(bits_dtype(dtype), copy=False).view(storage_dtype(dtype))
 
 
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
 def convert(
     array: Array,
     src: DType,
@@ -93,8 +94,7 @@ def convert(
     if src is dst and not saturate:
         return array.copy()
     if rounding == "rn" and not saturate and (src, dst) in _NUMPY_ROUNDS_ONCE:
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return array.astype(storage_dtype(dst))
+        return array.astype(storage_dtype(dst))
     if src.bits <= 16:
         return np.asarray(_table(src, dst, rounding, saturate)[bits & _mask(src)])
     values = array.astype(np.float64) if src.is_float else array

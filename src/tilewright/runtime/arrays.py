@@ -89,14 +89,15 @@ def host_bytes(view: ArrayView) -> tuple[npt.NDArray[np.uint8], int]:
     """
     if view.device != "cpu":
         raise LaunchError(f"the array lies on {view.device}, expected CPU memory")
+    if not view.size:
+        return np.empty(0, np.uint8), view.pointer
     low = high = 0
     for extent, stride in zip(view.shape, view.strides, strict=True):
         low += min((extent - 1) * stride, 0)
         high += max((extent - 1) * stride, 0)
     start = view.pointer + low * view.element_bits // 8
     stop = view.pointer - (-(high + 1) * view.element_bits // 8)
-    size = stop - start if view.size else 0
-    return np.asarray(_Span(start, size, view)), start
+    return np.asarray(_Span(start, stop - start, view)), start
 
 
 class _Span:
@@ -145,10 +146,9 @@ _NUMPY_ROWS: dict[np.dtype[Any], DType] = {
 def _read_numpy(array: npt.NDArray[Any], argument: str) -> ArrayView:
     # Never through __dlpack__: NumPy refuses to export ml_dtypes and read-only arrays by it.
     row = _NUMPY_ROWS.get(array.dtype)
-    if row is None or not array.dtype.isnative:
+    if row is None:
         raise LaunchError(
-            f"{argument}: NumPy dtype {array.dtype.str if row else array.dtype} is not an element "
-            f"type of a kernel"
+            f"{argument}: NumPy dtype {array.dtype} is not an element type of a kernel"
         )
     item = array.dtype.itemsize
     return ArrayView(
@@ -236,8 +236,7 @@ def _read_dlpack(obj: Any, argument: str) -> ArrayView:
         shape=raw.shape,
         strides=_row_major(raw.shape) if raw.strides is None else raw.strides,
         dtype=raw.dtype,
-        # DLPack: a sub-byte type of one lane fills a byte, as in NumPy; with two it is packed.
-        element_bits=raw.bits if raw.lanes > 1 else max(raw.bits, 8),
+        element_bits=raw.element_bits,
         device=raw.device,
         readonly=raw.readonly,
         owner=(obj, capsule),

@@ -49,7 +49,7 @@ _USED = re.compile(r"Used (\d+) registers")
 _SMEM = re.compile(r"(\d+) bytes smem")
 _CODED = re.compile(r"\((C7\d{3})\)\s*(.*)")
 _AROUND = re.compile(r"\bline (\d+)")
-_FRONT_END = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?P<text>(?:catastrophic )?error.*)$")
+_FRONT_END = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<text>(?:catastrophic )?error.*)$")
 _PTX_ERROR = re.compile(r"^ptxas .*\bline (?P<line>\d+);\s*(?:error|fatal)\s*:\s*(?P<text>.*)$")
 _OTHER_ERROR = re.compile(r"^(?:nvrtc|ptxas)\b.*?\b(?:error|fatal)\s*:\s*(?P<text>.*)$")
 _PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.MULTILINE)
@@ -91,8 +91,8 @@ def parse_resources(log: str) -> dict[str, KernelResources]:
 def parse_warnings(log: str, ptx: str = "") -> tuple[Diagnostic, ...]:
     """The coded remarks of ptxas (`C7508`, `C7510`, ...), each once, in the log's order.
 
-    >>> parse_warnings("ptxas info : (C7508) Potential Performance Loss: 'setmaxnreg' ignored.")
-    (Diagnostic(text="Potential Performance Loss: 'setmaxnreg' ignored.", code='C7508', file='', line=0),)
+    >>> parse_warnings("ptxas info : (C7508) 'setmaxnreg' ignored.")
+    (Diagnostic(text="'setmaxnreg' ignored.", code='C7508', file='', line=0),)
     """
     found: dict[Diagnostic, None] = {}
     for code, text in _CODED.findall(log):

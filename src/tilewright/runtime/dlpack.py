@@ -26,17 +26,21 @@ _DTYPES = {
 }
 _CPU_DEVICES = {1, 3, 11}  # host, and host memory pinned for CUDA or ROCm
 _CUDA_DEVICES = {2, 13}  # device and managed memory
-_READ_ONLY = 1
+_READ_ONLY = 1  # flags of DLManagedTensorVersioned
+_SUBBYTE_PADDED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class DlpackView:
-    """What a capsule says.  Units: `strides` in elements, None for row-major; `lanes` elements
-    of `bits` bits make one of the array's own elements (two for packed 4-bit types)."""
+    """What a capsule says.
+
+    Units:  `strides` count the array's own items, None for row-major; an item is `lanes` elements
+            of `element_bits` each.  4-bit elements are packed unless the producer says padded.
+    """
 
     pointer: int
     dtype: str
-    bits: int
+    element_bits: int
     lanes: int
     device: str
     shape: tuple[int, ...]
@@ -100,20 +104,20 @@ def read_capsule(capsule: Any, argument: str = "argument") -> DlpackView:
 
     Raises: LaunchError for a used capsule, an element type or a device that we do not have.
     """
-    readonly = False
+    flags = 0
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = _ManagedVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             raise LaunchError(
                 f"{argument}: DLPack version {managed.major}.{managed.minor}, expected 1.x"
             )
-        tensor, readonly = managed.tensor, bool(managed.flags & _READ_ONLY)
+        tensor, flags = managed.tensor, managed.flags
     elif _is_valid(capsule, b"dltensor"):
         tensor = _Managed.from_address(_get_pointer(capsule, b"dltensor")).tensor
     else:
         raise LaunchError(f"{argument}: the DLPack capsule was used before, or is not one")
     name = _DTYPES.get((tensor.code, tensor.bits))
-    if name is None or tensor.lanes != (2 if tensor.bits == 4 and tensor.lanes == 2 else 1):
+    if name is None or tensor.lanes not in ((1, 2) if tensor.bits == 4 else (1,)):
         raise LaunchError(
             f"{argument}: DLPack element type (code {tensor.code}, {tensor.bits} bits, "
             f"{tensor.lanes} lanes) is not supported"
@@ -122,12 +126,12 @@ def read_capsule(capsule: Any, argument: str = "argument") -> DlpackView:
     return DlpackView(
         pointer=(tensor.data or 0) + tensor.byte_offset,
         dtype=name,
-        bits=tensor.bits,
+        element_bits=8 if flags & _SUBBYTE_PADDED and tensor.bits < 8 else tensor.bits,
         lanes=tensor.lanes,
         device=_device_name(tensor.device_type, tensor.device_id, argument),
         shape=tuple(tensor.shape[:rank]),
         strides=tuple(tensor.strides[:rank]) if tensor.strides else None,
-        readonly=readonly,
+        readonly=bool(flags & _READ_ONLY),
     )
 
 

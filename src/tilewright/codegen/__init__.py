@@ -1,0 +1,1 @@
+"""Thread IR to source text of other languages."""

@@ -1,0 +1,1 @@
+"""Thread IR to CUDA C++: see `kernel.emit_cuda`."""

@@ -1,0 +1,88 @@
+"""Producer and consumer in step: a ring of shared-memory stages guarded by mbarriers.
+
+    full[s]    the stage holds new data: completed by the bytes that TMA writes
+    empty[s]   the stage may be overwritten: completed by the consumers' arrivals
+
+A *state* is where a role stands on the ring: the stage index, and the parity (phase) of the turn.
+Parity belongs to the barrier: it flips each time the index comes back to stage 0, and it carries
+over from one output tile to the next.  A producer starts with phase 1, because waiting for the
+phase before the first passes at once: all stages are empty.
+"""
+
+from __future__ import annotations
+
+from tilewright.lang import cute
+from tilewright.lang.cute import arch
+from tilewright.lang.cute.pointer import Pointer
+from tilewright.lang.values import Boolean, Int32
+
+
+class PipelineState:
+    """Stage index and phase of one role on a ring of `stages` stages.
+
+    `advance()` steps to the next stage, in place.
+    """
+
+    def __init__(self, stages: int, index: Int32, phase: Int32) -> None:
+        self.stages = stages
+        self.index = index
+        self.phase = phase
+
+    def advance(self) -> None:
+        following = self.index + 1
+        wrapped = following == self.stages
+        self.index = cute.where(wrapped, Int32(0), following)
+        self.phase = self.phase ^ wrapped.to(Int32)
+
+    def clone(self) -> PipelineState:
+        return PipelineState(self.stages, self.index, self.phase)
+
+
+def make_producer_state(stages: int) -> PipelineState:
+    """The state of a producer before its first stage: index 0, phase 1."""
+    return PipelineState(stages, Int32(0), Int32(1))
+
+
+def make_consumer_state(stages: int) -> PipelineState:
+    """The state of a consumer before its first stage: index 0, phase 0."""
+    return PipelineState(stages, Int32(0), Int32(0))
+
+
+class PipelineTmaAsync:
+    """TMA fills stages, consumer warps empty them.
+
+    `barriers` points at `2 * stages` mbarriers in shared memory: first the full ones, then the
+    empty ones.  `tx_bytes` is what TMA writes into one stage, `consumer_arrivals` how many
+    arrivals release one: one for each consumer warp.
+    """
+
+    def __init__(
+        self, barriers: Pointer, stages: int, tx_bytes: int, consumer_arrivals: int
+    ) -> None:
+        self.full = barriers
+        self.empty = barriers + stages
+        self.stages = stages
+        self.tx_bytes = tx_bytes
+        self.consumer_arrivals = consumer_arrivals
+
+    def init_barriers(self) -> None:
+        """Initialises all barriers; by one thread, before a fence and a block-wide barrier."""
+        for s in range(self.stages):
+            arch.mbarrier_init(self.full + s, 1)
+            arch.mbarrier_init(self.empty + s, self.consumer_arrivals)
+
+    def producer_acquire(self, state: PipelineState) -> Pointer:
+        """Waits until the stage is empty and announces its bytes; returns the barrier for TMA."""
+        arch.mbarrier_wait(self.empty + state.index, state.phase)
+        full = self.full + state.index
+        arch.mbarrier_arrive_and_expect_tx(full, self.tx_bytes)
+        return full
+
+    def consumer_wait(self, state: PipelineState) -> None:
+        """Waits until the stage is full."""
+        arch.mbarrier_wait(self.full + state.index, state.phase)
+
+    def consumer_release(self, index: Int32, elected: Boolean) -> None:
+        """Gives the stage back: the `elected` lane of each consumer warp arrives."""
+        if elected:
+            arch.mbarrier_arrive(self.empty + index)

@@ -1,0 +1,248 @@
+"""Division by a tile, and the views of a divided layout that kernels use.
+
+A *tiler* is: a layout (one tile over the linear index), an int n (``n:1``), None (the whole mode),
+or a tuple of tilers (mode by mode; modes that it lacks are left whole).
+
+Rule PADDING.  A tile that does not divide its mode is counted up: the result covers more than the
+source, and the coordinates past the end are for the kernel to predicate.  This happens only where
+one stride walks the mode; a divide that would run over a mode's end *inside* another is refused.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from tilewright.errors import LayoutError
+from tilewright.layout.basis import ScaledBasis
+from tilewright.layout.compose import composition
+from tilewright.layout.coord import dice_tuple
+from tilewright.layout.int_tuple import Coord, fmt, leaves, product_each, wrap
+from tilewright.layout.inverse import complement, complement_basis
+from tilewright.layout.layout import Layout, make_layout, trusted
+from tilewright.layout.leaf import ceil_div_leaf, mul
+from tilewright.layout.modes import coalesce, slice_and_offset
+from tilewright.layout.swizzle import ComposedLayout, LayoutT
+
+Tiler = Any
+"""Layout | int | None | tuple of Tilers."""
+
+
+def logical_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
+    """``layout o (B, B*)`` with B* the complement of the tile B in the shape of `layout`.
+
+    Shapes: layout tiler: (tile, rest).  Tuple tiler: ((tile0, rest0), (tile1, rest1), other..).
+    Laws:   ``R((i, j)) == layout(B(i) + B*(j))``; where the tile divides, size(R) == size(layout).
+            Otherwise see rule PADDING.
+    Raises: LayoutError if a tile does not walk the layout evenly.
+    Source: CuTe layout algebra, "logical divide".
+
+    >>> print(logical_divide(Layout((12, 32)), Layout((4, 8), (1, 4))))
+    ((4,8),12):((1,4),32)
+    >>> print(logical_divide(Layout((12, 32)), (4, 8)))
+    ((4,3),(8,4)):((1,4),(12,96))
+    """
+    if isinstance(layout, ComposedLayout):
+        return layout.with_outer(logical_divide(layout.outer, tiler))
+    if tiler is None:
+        return layout
+    if isinstance(tiler, (tuple, list)):
+        parts = _by_mode(layout, tuple(tiler), "logical_divide", logical_divide)
+        return make_layout(*parts)
+    return _divide(layout, tiler)
+
+
+def _by_mode(layout: Layout, tiler: tuple[Tiler, ...], name: str, fn: Any) -> list[Layout]:
+    """`fn` of each mode and its tiler; modes without one stay."""
+    modes = list(layout)
+    if len(tiler) > len(modes):
+        raise LayoutError(
+            f"{name}: tiler {_show(tiler)} has {len(tiler)} modes, the layout only {len(modes)}",
+            details={"layout": layout},
+        )
+    done = [fn(m, t) for m, t in zip(modes, tiler, strict=False)]
+    return done + modes[len(tiler) :]
+
+
+def _show(tiler: Tiler) -> str:
+    if isinstance(tiler, tuple):
+        return "(" + ",".join(map(_show, tiler)) + (",)" if len(tiler) == 1 else ")")
+    return fmt(tiler)
+
+
+def _divide(layout: Layout, tile: Any) -> Layout:
+    """(tile, rest) for a layout or int tile."""
+    if not isinstance(tile, Layout):
+        if type(layout.shape) is not tuple:
+            # One stride walks the mode: tile and rest are exact for every extent, even run-time.
+            rest = ceil_div_leaf(layout.shape, tile)
+            d = layout.stride
+            static = layout.is_static and type(tile) is int
+            return trusted((tile, rest), (d, mul(tile, d)), static or None)
+        tile = Layout(tile, 1)
+    if layout.is_static and tile.is_static:
+        return _divide_cached(layout, tile)
+    return _divide_by_layout(layout, tile)
+
+
+def _divide_by_layout(layout: Layout, tile: Layout) -> Layout:
+    target = coalesce(layout).shape
+    if any(type(d) is ScaledBasis for d in leaves(tile.stride)):
+        rest = complement_basis(tile, layout.shape)
+        rest = coalesce(rest, (1,) * len(rest))
+    else:
+        rest = complement(tile, target)
+    try:
+        return composition(layout, make_layout(tile, rest))
+    except LayoutError as error:
+        raise LayoutError(
+            f"divide: {layout} cannot be cut into tiles {tile} (rest {rest}): {error.message}",
+            details=error.details,
+        ) from None
+
+
+_divide_cached = lru_cache(maxsize=4096)(_divide_by_layout)
+
+
+def zipped_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
+    """`logical_divide` regrouped as ((tile0, tile1, ..), (rest0, rest1, .., other..)).
+
+    None in a tuple tiler takes the whole mode: tile = mode, rest = ``1:0``.
+
+    >>> print(zipped_divide(Layout((12, 32)), (4, 8)))
+    ((4,8),(3,4)):((1,12),(4,96))
+    """
+    if isinstance(layout, ComposedLayout):
+        return layout.with_outer(zipped_divide(layout.outer, tiler))
+    if not isinstance(tiler, (tuple, list)):
+        return _split(layout, tiler)
+    tiles: list[Layout] = []
+    rests: list[Layout] = []
+    for part in _by_mode(layout, tuple(tiler), "zipped_divide", zipped_divide)[: len(tiler)]:
+        tiles.append(part[0])
+        rests.append(part[1])
+    rests += list(layout)[len(tiler) :]
+    return make_layout(make_layout(*tiles), make_layout(*rests)) if tiles else _none(layout)
+
+
+def _split(layout: Layout, tiler: Tiler) -> Layout:
+    if tiler is None:
+        return make_layout(layout, trusted(1, 0, True))
+    return _divide(layout, tiler)
+
+
+def _none(layout: Layout) -> Layout:
+    """The empty tiler: an empty tile, everything is rest."""
+    return make_layout(trusted((), (), True), layout)
+
+
+def tiled_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
+    """`zipped_divide` with the rest spliced: ((tile..), rest0, rest1, ..).
+
+    >>> print(tiled_divide(Layout((12, 32)), (4, 8)))
+    ((4,8),3,4):((1,12),4,96)
+    """
+    if isinstance(layout, ComposedLayout):
+        return layout.with_outer(tiled_divide(layout.outer, tiler))
+    return splice_rest(zipped_divide(layout, tiler))
+
+
+def flat_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
+    """`zipped_divide` with tile and rest spliced: (tile0, .., rest0, ..).
+
+    >>> print(flat_divide(Layout((12, 32)), (4, 8)))
+    (4,8,3,4):(1,12,4,96)
+    """
+    if isinstance(layout, ComposedLayout):
+        return layout.with_outer(flat_divide(layout.outer, tiler))
+    return splice_both(zipped_divide(layout, tiler))
+
+
+def splice_rest(zipped: Layout) -> Layout:
+    """((a..), (b0, b1, ..)) -> ((a..), b0, b1, ..)."""
+    (s0, s1), (d0, d1) = zipped.shape, zipped.stride
+    return trusted((s0, *wrap(s1)), (d0, *wrap(d1)), zipped.is_static)
+
+
+def splice_both(zipped: Layout) -> Layout:
+    """((a0, ..), (b0, ..)) -> (a0, .., b0, ..)."""
+    (s0, s1), (d0, d1) = zipped.shape, zipped.stride
+    return trusted((*wrap(s0), *wrap(s1)), (*wrap(d0), *wrap(d1)), zipped.is_static)
+
+
+def inner_partition(layout: LayoutT, tiler: Tiler, coord: Coord) -> tuple[LayoutT, Any]:
+    """Tile number `coord`: the tile modes kept, the rest modes indexed.
+
+    Shapes: (tile0, tile1, .., rest modes under a wildcard or beyond `coord`).
+    Returns the layout and its offset (0 for a composed layout, which takes it in).
+    """
+    zipped = zipped_divide(layout, tiler)
+    return slice_and_offset(_pick(zipped, coord, tile_kept=True), zipped)
+
+
+def outer_partition(layout: LayoutT, tiler: Tiler, coord: Coord) -> tuple[LayoutT, Any]:
+    """Element `coord` of every tile: the tile modes indexed, the rest modes kept.
+
+    Shapes: (tile modes under a wildcard or beyond `coord`, rest0, rest1, ..).
+    """
+    zipped = zipped_divide(layout, tiler)
+    return slice_and_offset(_pick(zipped, coord, tile_kept=False), zipped)
+
+
+def _pick(zipped: Any, coord: Coord, tile_kept: bool) -> Coord:
+    tile_shape, rest_shape = zipped.shape
+    kept, indexed = (tile_shape, rest_shape) if tile_kept else (rest_shape, tile_shape)
+    wild: Coord = (None,) * len(kept) if type(kept) is tuple else None
+    if isinstance(coord, (tuple, list)):
+        rank = len(wrap(indexed))
+        if len(coord) > rank:
+            raise LayoutError(
+                f"partition: coordinate {fmt(tuple(coord))} has {len(coord)} modes, expected at "
+                f"most {rank}",
+                details={"divided layout": zipped},
+            )
+        coord = (*coord, *(None,) * (rank - len(coord)))
+        if type(indexed) is not tuple:
+            coord = coord[0]
+    return (wild, coord) if tile_kept else (coord, wild)
+
+
+def local_tile(
+    layout: LayoutT, tiler: Tiler, coord: Coord, proj: Coord | None = None
+) -> tuple[LayoutT, Any]:
+    """The tile at tile-coordinate `coord`, and its offset; None in `coord` keeps all tiles there.
+
+    `proj` names with None the modes of `tiler` and `coord` to leave out (for A of an MNK tiler:
+    ``(1, None, 1)``).
+
+    Shapes: (M,K) by (128,64) at (m, None): (128, 64, K/64).
+    Units:  offset in elements (a coordinate with basis strides).
+    Raises: LayoutError if `coord` has more modes than there are tiles.
+
+    >>> tile, offset = local_tile(Layout((128, 64), (64, 1)), (32, 16), (1, None))
+    >>> print(tile, offset)
+    (32,16,4):(64,1,16) 2048
+    """
+    if proj is not None:
+        tiler, coord = dice_tuple(proj, tiler), dice_tuple(proj, coord)
+    return inner_partition(layout, tiler, coord)
+
+
+def local_partition(
+    layout: LayoutT, tile: LayoutT | Any, index: Any, proj: Coord | None = None
+) -> tuple[LayoutT, Any]:
+    """The elements of thread `index`, threads laid out by `tile`, repeated over the layout.
+
+    Shapes: (M,N) by threads (8,4): (M/8, N/4).
+    Raises: LayoutError if the strides of `tile` do not nest (then no thread coordinate exists).
+
+    >>> part, offset = local_partition(Layout((128, 64), (64, 1)), Layout((8, 4), (4, 1)), 5)
+    >>> print(part, offset)
+    (16,16):(512,4) 65
+    """
+    threads = tile if isinstance(tile, Layout) else Layout(tile)
+    tiler: Tiler = product_each(threads.shape)
+    coord = wrap(threads.get_flat_coord(index))
+    if proj is not None:
+        tiler, coord = dice_tuple(proj, tiler), dice_tuple(proj, coord)
+    return outer_partition(layout, tiler, coord)

@@ -1,0 +1,416 @@
+"""Complement, inverses, kernel, and what two layouts share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import gcd
+from typing import Any
+
+from tilewright.errors import LayoutError
+from tilewright.layout.basis import ScaledBasis
+from tilewright.layout.compose import composition
+from tilewright.layout.int_tuple import (
+    IntTuple,
+    ceil_div_tuple,
+    flatten_tuple,
+    fmt,
+    leaves,
+    product,
+)
+from tilewright.layout.layout import Layout, trusted
+from tilewright.layout.leaf import Leaf, ceil_div_leaf, mul, provably_equal
+from tilewright.layout.modes import coalesce, coalesce_flat, filter, shape, size
+from tilewright.layout.swizzle import AnyLayout, ComposedLayout, Swizzle
+
+Mode = tuple[Leaf, Leaf]
+"""Extent and stride of one flat mode."""
+
+
+def complement(layout: AnyLayout, cotarget: Any = None) -> Layout:
+    """Layout of the offsets that `layout` leaves uncovered in ``[0, size(cotarget))``.
+
+    `cotarget` is an int, a shape (rounded up mode by mode, as `ceil_div` does) or a layout; by
+    default the cosize of `layout`.  With basis strides each axis is completed on its own.
+
+    Laws:   1 ordered: ``R(i-1) < R(i)``     2 disjoint: ``R(i) != layout(j)`` for i >= 1, all j
+            3 covers: ``cosize((layout, R)) >= size(cotarget)``
+            4 bounded: ``cosize(R) <= round_up(size(cotarget), cosize(layout))``
+    Units:  offsets in elements.
+    Raises: LayoutError if `layout` is not injective, or has negative or (rank > 1) run-time strides.
+    Source: CuTe layout algebra, "complement".
+
+    >>> print(complement(Layout(4, 2), 24), complement(Layout(6, 4), 24))
+    (2,3):(1,8) 4:1
+    """
+    if isinstance(layout, ComposedLayout):
+        return complement(layout.outer, cotarget)
+    if any(type(d) is ScaledBasis for d in leaves(layout.stride)):
+        if cotarget is not None:
+            raise LayoutError(
+                f"complement: {layout} has coordinate strides; a cotarget is only defined for "
+                "integer strides"
+            )
+        return complement_basis(layout, None)
+    target = None if cotarget is None else shape(cotarget)
+    if layout.is_static and _hashable(target):
+        return _complement_cached(layout, target)
+    return _complement(layout, target)
+
+
+def _hashable(target: Any) -> bool:
+    return target is None or all(type(x) is int for x in leaves(target))
+
+
+def _complement(layout: Layout, target: Any) -> Layout:
+    modes = _filtered(layout)
+    shapes, strides, end = _gaps(layout, modes)
+    if target is not None:
+        shapes.append(_rest(target, end))
+        strides.append(end)
+    return _from_flat(shapes, strides)
+
+
+_complement_cached = lru_cache(maxsize=4096)(_complement)
+
+
+def _filtered(layout: Layout) -> list[Mode]:
+    """The flat modes with stride-0 and size-1 ones dropped, coalesced."""
+    plain = filter(layout)
+    pairs = zip(flatten_tuple(plain.shape), flatten_tuple(plain.stride), strict=True)
+    return [(s, d) for s, d in pairs if not (type(s) is int and s == 1)]
+
+
+def _gaps(layout: Layout, modes: list[Mode]) -> tuple[list[Leaf], list[Leaf], Leaf]:
+    """Modes that fill the holes below each stride, and the offset where the pattern ends."""
+    if len(modes) == 1 and type(modes[0][1]) is not int:
+        s, d = modes[0]
+        return [d], [1], mul(s, d)
+    if not all(type(d) is int for _, d in modes):
+        raise LayoutError(
+            f"complement: {layout} has run-time strides in {len(modes)} modes; only one mode may"
+        )
+    shapes: list[Leaf] = []
+    strides: list[Leaf] = []
+    end: Leaf = 1
+    for i, (s, d) in enumerate(sorted(modes, key=lambda m: m[1])):
+        if type(end) is not int:
+            if not provably_equal(end, d):
+                raise LayoutError(f"complement: cannot order stride {d} of {layout} after {end}")
+            hole = 1
+        else:
+            hole = d // end
+            if hole < 1:
+                raise LayoutError(
+                    f"complement: {layout} is not injective: stride {d} (sorted mode {i}) "
+                    f"lies below {end}, where the modes before it end"
+                )
+        if hole > 1:
+            shapes.append(hole)
+            strides.append(end)
+        end = mul(s, d)
+    return shapes, strides, end
+
+
+def _rest(target: Any, end: Leaf) -> Leaf:
+    """How often a pattern of length `end` repeats to cover the shape `target`."""
+    if type(target) is not tuple:
+        return ceil_div_leaf(target, end)
+    if all(type(x) is int for x in leaves(target)) and type(end) is int:
+        return product(ceil_div_tuple(target, end))
+    flat = flatten_tuple(target)
+    count: Leaf = 1
+    for i, extent in enumerate(flat):
+        if type(end) is int and end == 1:
+            return mul(count, product(flat[i:]))
+        if type(end) is int and type(extent) is int:
+            count = mul(count, ceil_div_leaf(extent, end))
+            end = ceil_div_leaf(end, extent)
+        else:
+            return mul(count, ceil_div_leaf(product(flat[i:]), end))
+    return count
+
+
+def _from_flat(shapes: list[Leaf], strides: list[Leaf]) -> Layout:
+    merged_s, merged_d = coalesce_flat(tuple(shapes), tuple(strides), keep_tail=False)
+    if not merged_s:
+        return trusted(1, 0)
+    if len(merged_s) == 1:
+        return trusted(merged_s[0], merged_d[0])
+    return trusted(tuple(merged_s), tuple(merged_d))
+
+
+def open_complement(layout: Layout) -> Layout:
+    """The complement whose last mode ``1:end`` is kept: composing with it repeats `layout` without
+    bound.  This is what products need."""
+    if any(type(d) is ScaledBasis for d in leaves(layout.stride)):
+        return complement_basis(layout, None)
+    shapes, strides, end = _gaps(layout, _filtered(layout))
+    return trusted((*shapes, 1), (*strides, end))
+
+
+def complement_basis(layout: Layout, target: Any) -> Layout:
+    """Complement axis by axis; `target` (or None) gives the extents of the axes."""
+    modes = _filtered(layout)
+    axes = 1 + max((d.path[0] for _, d in modes), default=-1)
+    if type(target) is tuple:
+        axes = max(axes, len(target))
+
+    def complete(own: list[Mode], path: tuple[int, ...], extent: Any) -> Layout:
+        if not own and extent is None:
+            return trusted(1, ScaledBasis(1, path))
+        shapes, strides, end = _gaps(layout, own)
+        rest = 1 if extent is None else _rest(extent, end)
+        steps = tuple(ScaledBasis(d, path) for d in (*strides, end))
+        return trusted((*shapes, rest), steps)
+
+    return _by_axis(layout, modes, (), axes, complete, target)
+
+
+def _by_axis(
+    layout: Layout,
+    modes: list[Mode],
+    path: tuple[int, ...],
+    axes: int,
+    leaf: Callable[[list[Mode], tuple[int, ...], Any], Layout],
+    target: Any = None,
+) -> Layout:
+    """`leaf` of the modes of each axis, in the profile of the coordinates; axis values as ints."""
+    parts: list[Layout] = []
+    depth = len(path)
+    for axis in range(axes):
+        here = (*path, axis)
+        own = [(s, d) for s, d in modes if d.path[: depth + 1] == here]
+        below = [d.path[depth + 1] for _, d in own if len(d.path) > depth + 1]
+        extent = target[axis] if type(target) is tuple and axis < len(target) else None
+        if not below:
+            parts.append(leaf([(s, d.basis_value) for s, d in own], here, extent))
+        elif len(below) == len(own):
+            parts.append(_by_axis(layout, own, here, 1 + max(below), leaf, extent))
+        else:
+            raise LayoutError(f"strides of {layout} name axis {fmt(here)} and an axis inside it")
+    return trusted(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+
+
+def right_inverse(layout: AnyLayout) -> AnyLayout:
+    """The largest R with ``layout(R(i)) == i`` for all ``i < size(R)``.
+
+    Follows the modes of stride 1, then of the size reached, and so on, until none continues the
+    chain; run-time modes take part where they provably continue it.  With basis strides R maps
+    coordinates back to the index.
+
+    Raises: LayoutError for a composed layout whose offset is not 0.
+    Source: CuTe layout algebra, "right inverse".
+
+    >>> print(right_inverse(Layout((2, 4, 6), (4, 1, 8))))
+    (4,2,6):(2,1,8)
+    """
+    return _invert(layout, "right_inverse", _right)
+
+
+def left_inverse(layout: AnyLayout) -> AnyLayout:
+    """R with ``layout(R(layout(i))) == layout(i)``; ``R(layout(i)) == i`` if `layout` is injective.
+
+    Raises: LayoutError unless the static strides nest (each a multiple of the one before, at least
+            extent times it), for run-time strides, and for composed layouts with an offset.
+    Source: CuTe layout algebra, "left inverse".
+
+    >>> print(left_inverse(Layout((4, 3), (3, 1))), left_inverse(Layout(4, 2)))
+    (3,4):(4,1) (2,4):(0,1)
+    """
+    return _invert(layout, "left_inverse", _left)
+
+
+def _invert(layout: Any, name: str, chain: Callable[[str, Layout, list[Any]], Layout]) -> Any:
+    if isinstance(layout, ComposedLayout):
+        if not (type(layout.offset) is int and layout.offset == 0):
+            raise LayoutError(f"{name}: {layout} has offset {layout.offset}, expected 0")
+        outer = _invert(layout.outer, name, chain)
+        if isinstance(layout.inner, Swizzle):
+            return composition(outer, layout.inner)
+        return composition(outer, _invert(layout.inner, name, chain))
+    if not isinstance(layout, Layout):
+        raise LayoutError(f"{name}: expected a layout, got {type(layout).__name__}")
+    flat = coalesce(layout)
+    triples: list[Any] = []
+    prefix: Leaf = 1
+    pairs = zip(flatten_tuple(flat.shape), flatten_tuple(flat.stride), strict=True)
+    for s, d in pairs:
+        triples.append((s, d, prefix))
+        prefix = mul(prefix, s)
+    basis = [t for t in triples if type(t[1]) is ScaledBasis]
+    if not basis:
+        return chain(name, layout, triples)
+    before = {id(d): p for _, d, p in basis}
+
+    def axis(own: list[Mode], path: tuple[int, ...], extent: Any) -> Layout:
+        del extent
+        mine = [(s, d, p) for s, d, p in basis if d.path == path]
+        return chain(name, layout, [(s, d.basis_value, p) for s, d, p in mine])
+
+    del before
+    axes = 1 + max(d.path[0] for _, d, _ in basis)
+    return _by_axis(layout, [(s, d) for s, d, _ in basis], (), axes, axis)
+
+
+def _right(name: str, layout: Layout, modes: list[Any]) -> Layout:
+    del name, layout
+    shapes: list[Leaf] = []
+    strides: list[Leaf] = []
+    end: Leaf = 1
+    left = [m for m in modes if not (type(m[0]) is int and m[0] == 1)]
+    while True:
+        found = next((m for m in left if provably_equal(m[1], end)), None)
+        if found is None:
+            return _from_flat(shapes, strides)
+        left.remove(found)
+        shapes.append(found[0])
+        strides.append(found[2])
+        end = mul(end, found[0])
+
+
+def _left(name: str, layout: Layout, modes: list[Any]) -> Layout:
+    kept = [m for m in modes if not _is(m[0], 1) and not _is(m[1], 0)]
+    if not all(type(d) is int for _, d, _ in kept):
+        raise LayoutError(f"{name}: {layout} has run-time strides; expected static ones")
+    signs = {1 if d > 0 else -1 for _, d, _ in kept}
+    if len(signs) > 1:
+        raise LayoutError(f"{name}: {layout} mixes positive and negative strides")
+    sign = signs.pop() if signs else 1
+    kept = sorted(((s, sign * d, p) for s, d, p in kept), key=lambda m: m[1])
+    shapes: list[Leaf] = []
+    strides: list[Leaf] = []
+    before, prefix = 1, 0
+    for i, (s, d, p) in enumerate(kept):
+        least = before if i == 0 else before * kept[i - 1][0]
+        if d % before != 0 or (type(least) is int and d < least):
+            raise LayoutError(
+                f"{name}: stride {d} of {layout} is not a multiple of stride {before} that clears "
+                f"its extent {kept[i - 1][0] if i else 1}"
+            )
+        shapes.append(d // before)
+        strides.append(sign * prefix)
+        before, prefix = d, p
+        if i == len(kept) - 1:
+            shapes.append(s)
+            strides.append(mul(sign, p))
+    return _from_flat(shapes, strides)
+
+
+def _is(leaf: Leaf, value: int) -> bool:
+    return type(leaf) is int and leaf == value
+
+
+def nullspace(layout: AnyLayout) -> Layout:
+    """The kernel: the largest R with ``layout(R(i)) == 0``, the stride-0 modes of `layout`.
+
+    >>> print(nullspace(Layout((7, 5, 16), (3, 1, 0))))
+    16:35
+    """
+    if isinstance(layout, ComposedLayout):
+        return nullspace(layout.outer)
+    shapes: list[Leaf] = []
+    strides: list[Leaf] = []
+    prefix: Leaf = 1
+    for s, d in zip(flatten_tuple(layout.shape), flatten_tuple(layout.stride), strict=True):
+        if _is(d, 0):
+            shapes.append(s)
+            strides.append(prefix)
+        prefix = mul(prefix, s)
+    return _from_flat(shapes, strides)
+
+
+def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
+    """The largest R with ``a(R(i)) == b(R(i)) == i``: where both are the same contiguous run.
+
+    Composed layouts share nothing that is provable here, unless they are equal up to their swizzle.
+
+    >>> print(max_common_layout(Layout((8, 4), (1, 8)), Layout((8, 4), (1, 16))))
+    8:1
+    """
+    if not isinstance(a, Layout) or not isinstance(b, Layout):
+        return trusted(1, 0)
+    inverse = right_inverse(b)
+    modes = list(inverse) if isinstance(inverse, Layout) else []
+    while modes:
+        candidate = trusted(tuple(m.shape for m in modes), tuple(m.stride for m in modes))
+        try:
+            shared = coalesce(composition(a, candidate))
+        except LayoutError:
+            modes.pop()
+            continue
+        first = shared[0]
+        if _is(first.stride, 1):
+            return coalesce(composition(inverse, Layout(first.shape, 1)))
+        return trusted(1, 0)
+    return trusted(1, 0)
+
+
+def max_common_vector(a: AnyLayout, b: AnyLayout) -> Leaf:
+    """Elements that a vectorised copy between `a` and `b` may move at once: the size of
+    `max_common_layout`.
+
+    >>> max_common_vector(Layout((4, 8)), Layout((4, 8), (1, 16)))
+    4
+    """
+    return size(max_common_layout(a, b))
+
+
+def max_alignment(layout: AnyLayout) -> int:
+    """The largest N for which the image falls into whole aligned blocks of N offsets.
+
+    >>> max_alignment(Layout((2, 2), (1, 4))), max_alignment(Layout((4, 3), (3, 1)))
+    (2, 12)
+    """
+    if isinstance(layout, ComposedLayout):
+        own = max_alignment(layout.outer)
+        if isinstance(layout.inner, Swizzle) and layout.inner.bits:
+            own = gcd(own, 1 << layout.inner.base)
+        return gcd(own, layout.offset) if type(layout.offset) is int else 1
+    modes = [m for m in _filtered(layout) if type(m[1]) is int]
+    if len(modes) < len(_filtered(layout)):
+        return 1
+    run = 1
+    ordered = sorted(modes, key=lambda m: abs(m[1]))
+    while ordered and ordered[0][1] == run and type(ordered[0][0]) is int:
+        run *= ordered.pop(0)[0]
+    for _, d in ordered:
+        run = gcd(run, d)
+    return run
+
+
+def ceil_div(a: IntTuple, b: Any) -> IntTuple:
+    """``ceil(a / b)`` by mode: how many tiles of `b` cover `a`.
+
+    Modes that `b` lacks count as 1; a scalar `b` is used up from the left; a layout `b` tiles the
+    linear index.
+
+    Raises: LayoutError if `b` has more modes than `a`, or holds a zero.
+
+    >>> ceil_div((10, 7), (4, 3)), ceil_div((16, 32), Layout((4, 8), (1, 4)))
+    ((3, 3), 16)
+    """
+    if isinstance(b, (Layout, ComposedLayout)):
+        return complement(b, a).shape
+    return ceil_div_tuple(a, tuple(b) if isinstance(b, list) else b)
+
+
+def domain_distribute(domain: IntTuple, count: int) -> Layout:
+    """A layout of at most `count` items that splits `domain` from the left by common divisors.
+
+    >>> print(domain_distribute((192, (8, 8)), 128))
+    (64,2):(1,192)
+    """
+    shapes: list[Leaf] = []
+    strides: list[Leaf] = []
+    prefix: Leaf = 1
+    for extent in leaves(shape(domain)):
+        part = gcd(extent, count)
+        shapes.append(part)
+        strides.append(prefix)
+        count //= part
+        prefix = mul(prefix, extent)
+        if part != extent:
+            # A split mode ends the run unless it took all that was left of the count.
+            continue
+    return _from_flat(shapes, strides)

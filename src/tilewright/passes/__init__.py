@@ -1,0 +1,1 @@
+"""Rewrites of captured IR: one file per pass; `pipeline` is the list."""

@@ -1,0 +1,95 @@
+"""Findings: what the machine saw go wrong, as values.
+
+A run does not stop at the first fault: the faulty lanes are left out, the fault is noted once per
+kind and line (repetitions are counted), and the run goes on as the hardware might.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tilewright.errors import Loc, SimulationError
+
+KINDS = {
+    "out_of_bounds": "an access outside every mapped buffer or outside shared memory",
+    "misaligned": "an address that is not a multiple of the access size",
+    "uninitialised": "a read of shared memory or registers that nothing has written",
+    "register_index": "an index outside a register array",
+    "in_flight": "registers or memory that an asynchronous operation still owns",
+    "fence": "a missing wgmma.fence",
+    "barrier": "an mbarrier or named barrier used against its rules",
+    "registers": "setmaxnreg outside its budget",
+    "aligned_divergence": "an instruction for whole warps, executed by a part of one",
+    "descriptor": "a matrix descriptor, tensor map or coordinate that the unit cannot use",
+    "assertion": "an `assert` of the kernel that does not hold",
+    "deadlock": "threads that wait for what can never happen",
+    "livelock": "more instructions than `SimOptions.max_steps`",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault.  `agent` says who ("block (0,0,0), thread 5"), `loc` where in the Python source."""
+
+    kind: str
+    message: str
+    loc: Loc | None = None
+    agent: str = ""
+    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+    count: int = 1
+    """How often it happened (same kind, same place)."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}"]
+        if self.agent:
+            lines.append(f"  by {self.agent}")
+        lines += [f"  {name} = {value}" for name, value in self.details.items()]
+        for place in self.loc.chain() if self.loc else ():
+            lines.append(f"  {place}" + (f"  in {place.function}" if place.function else ""))
+            lines += [f"    {row}" for row in place.snippet()]
+        if self.count > 1:
+            lines.append(f"  ({self.count} times)")
+        return "\n".join(lines)
+
+
+class FindingLog:
+    """Findings of one run, one per kind and place."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._found: dict[tuple[str, object], Finding] = {}
+
+    def add(
+        self,
+        kind: str,
+        message: str,
+        *,
+        place: object = None,
+        loc: Loc | None = None,
+        agent: str = "",
+        **details: object,
+    ) -> None:
+        """`place` tells two findings of one kind apart (an op); the first message is kept."""
+        assert kind in KINDS, f"finding kind {kind} is not listed in KINDS"
+        key = (kind, place)
+        old = self._found.get(key)
+        if old is not None:
+            self._found[key] = replace(old, count=old.count + 1)
+        elif len(self._found) < self._limit:
+            self._found[key] = Finding(kind, message, loc, agent, details)
+
+    def all(self) -> tuple[Finding, ...]:
+        return tuple(self._found.values())
+
+
+def simulation_error(kernel: str, findings: tuple[Finding, ...]) -> SimulationError:
+    """The error that reports `findings`: the first in its headline, all of them below."""
+    first = findings[0]
+    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
+    text = "\n".join(str(f) for f in findings[:20])
+    error = SimulationError(
+        f"simulate {kernel}: {first.kind}: {first.message.splitlines()[0]}{more}\n{text}",
+        findings=findings,
+    )
+    return error
