@@ -28,15 +28,6 @@ def _compact(fn: Any) -> Any:
     return lambda shape, start=1: fn(shape, start)
 
 
-def _elements(x: Any) -> Any:
-    """Tuples whose elements are layouts go mode by mode through the tuple operations."""
-    return x
-
-
-def _flatten(x: Any) -> Any:
-    return tw.flatten(x)
-
-
 ADAPTER: dict[str, Any] = {
     "name": "tilewright",
     "make": tw.Layout,

@@ -19,7 +19,10 @@ from tilewright.runtime.cache import cache_key, compile_cached, entry_path
 pytestmark = pytest.mark.usefixtures("needs_nvrtc", "own_cache")
 
 SOURCE = 'extern "C" __global__ void k(int* a) { a[threadIdx.x] = 7; }'
-SETMAXNREG = 'extern "C" __global__ void k(int* a) { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); a[0] = 1; }'  # noqa: E501
+SETMAXNREG = """
+extern "C" __global__ void k(int* a) {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); a[0] = 1; }
+"""
 
 
 def test_the_second_call_is_a_hit_with_equal_facts() -> None:
@@ -122,7 +125,9 @@ def test_the_key_does_not_hold_process_name_or_time(monkeypatch: pytest.MonkeyPa
     compile_cached(SOURCE, "k", "sm_90a")
     monkeypatch.setenv("TILEWRIGHT_ARCH", "sm_80")
     assert compile_cached(SOURCE, "another name", "sm_90a").hit
-    script = f"from tilewright.runtime.cache import cache_key; print(cache_key({SOURCE!r}, 'sm_80'))"
+    script = (
+        f"from tilewright.runtime.cache import cache_key; print(cache_key({SOURCE!r}, 'sm_80'))"
+    )
     env = os.environ | {
         "PYTHONPATH": str(Path(cache.__file__).parents[2]),
         "PYTHONHASHSEED": "7",

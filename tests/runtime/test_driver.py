@@ -126,7 +126,11 @@ class _NoLibrary:
     ("api", "missing", "reason"),
     [
         (None, "No module named 'cuda'", "the package cuda-bindings is not installed (No module"),
-        (_NoLibrary(), "", "the NVIDIA driver library is not installed (Failure finding libcuda.so"),
+        (
+            _NoLibrary(),
+            "",
+            "the NVIDIA driver library is not installed (Failure finding libcuda.so",
+        ),
     ],
 )
 def test_a_machine_without_a_driver(

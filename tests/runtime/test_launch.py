@@ -108,6 +108,18 @@ def test_tensor_maps_are_passed_by_value(run_fake: Callable) -> None:
     assert bytes.fromhex(record["params"][3]) == struct.pack("<f", 2.0)
 
 
+def test_parameters_keep_their_tensor_maps_alive(run_fake: Callable) -> None:
+    run = run_fake(
+        SETUP + "import gc, sys\n"
+        "s = TensorMapSpec('bf16', 2, (512, 64), (1024,), (64, 32))\n"
+        "p = KernelParams(('tensormap',)); p.fill((encode(s, 4096),))\n"
+        "m = encode(s, 4096); encode.cache_clear(); gc.collect()\n"
+        "print(sys.getrefcount(m)); p.fill((encode(s, 8192),)); print(sys.getrefcount(m))"
+    )
+    held_by_params, alone = map(int, run.output)
+    assert held_by_params == alone + 1
+
+
 def test_an_empty_grid_succeeds_without_a_launch(run_fake: Callable) -> None:
     run = run_fake(
         SETUP + "for grid in ((0,), (4, 0), (0, 0, 0)):\n"
@@ -161,7 +173,10 @@ def test_launch_bounds_of_the_kernel_are_respected(run_fake: Callable) -> None:
         ({"smem_bytes": -4}, "smem_bytes is -4, expected 0 or more"),
         ({"cluster": 0}, "cluster x is 0, expected 1 or more"),
         ({"grid": 7, "cluster": 2}, "grid x is 7, not a multiple of cluster x, 2"),
-        ({"cluster": (4, 5), "grid": (4, 5)}, r"cluster \(4, 5, 1\) has 20 blocks, the limit is 16"),
+        (
+            {"cluster": (4, 5), "grid": (4, 5)},
+            r"cluster \(4, 5, 1\) has 20 blocks, the limit is 16",
+        ),
     ],
 )
 def test_limits_are_refused_before_the_driver(changes: dict[str, Any], message: str) -> None:
@@ -242,7 +257,7 @@ def test_the_current_stream_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert current_stream() == 0
     cuda = types.SimpleNamespace(
-        is_initialized=lambda: True, current_stream=lambda device: _Torch()
+        is_initialized=lambda: True, current_stream=lambda _device: _Torch()
     )
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
     assert current_stream(0) == 0xABC

@@ -14,14 +14,15 @@ from tilewright.runtime.toolchain import compile_cubin
 
 SOURCE = """
 #line 60 "/home/me/gemm.py"
-extern "C" __global__ void one(float* a, int n) { if ((int)threadIdx.x < n) a[threadIdx.x] += 1.0f; }
+extern "C" __global__ void one(float* a, int n) { int i = threadIdx.x; if (i < n) a[i] += 1.0f; }
 extern "C" __global__ void two(float* a) {
   __shared__ float s[32]; s[threadIdx.x] = a[0]; __syncthreads(); a[threadIdx.x] = s[3]; }
 """
 
 
 @pytest.fixture
-def cubin(needs_nvrtc: None) -> bytes:
+def cubin(request: pytest.FixtureRequest) -> bytes:
+    request.getfixturevalue("needs_nvrtc")
     try:
         cuda_api.find_nvdisasm()
     except ToolchainError as error:
@@ -55,13 +56,14 @@ def test_an_instruction_prints_as_assembly() -> None:
     assert str(Instruction("k", 0, "EXIT")) == "EXIT"
 
 
-def test_a_damaged_cubin_is_refused(cubin: bytes) -> None:
-    with pytest.raises(ToolchainError, match="nvdisasm cannot read this cubin of 4 bytes: .+"):
+@pytest.mark.usefixtures("cubin")
+def test_a_damaged_cubin_is_refused() -> None:
+    with pytest.raises(ToolchainError, match=r"nvdisasm cannot read this cubin of 4 bytes: .+"):
         disassemble(b"oops")
 
 
 def test_a_missing_tool_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_api, "_find_utility", None)
+    monkeypatch.setattr(cuda_api, "find_utility", lambda: None)
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(ToolchainError) as caught:
         sass.disassemble(b"")
@@ -72,6 +74,6 @@ def test_a_missing_tool_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_path_is_searched_after_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_api, "_find_utility", lambda _name: None)
+    monkeypatch.setattr(cuda_api, "find_utility", lambda: lambda _name: None)
     monkeypatch.setattr(shutil, "which", lambda name: f"/opt/{name}")
     assert cuda_api.find_nvdisasm() == Path("/opt/nvdisasm")

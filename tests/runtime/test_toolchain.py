@@ -31,9 +31,10 @@ MMA = {
     "sm_90a": 'asm volatile("wgmma.fence.sync.aligned;");',
     "sm_100a": 'asm volatile("tcgen05.fence::before_thread_sync;");',
 }
-SETMAXNREG = 'extern "C" __global__ void k(float* a) {\n%s\na[0] = 1.0f; }' % (
-    'asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");'
-)
+SETMAXNREG = """
+extern "C" __global__ void k(float* a) {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); a[0] = 1.0f; }
+"""
 SPILL = """
 extern "C" __global__ void __launch_bounds__(1024, 2) heavy(float* a, int n) {
   float v[100];
@@ -139,7 +140,7 @@ def test_an_unknown_target_lists_the_known_ones(target: str) -> None:
 
 def test_a_c75xx_warning_is_an_error(user_file: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
-        compile_cubin(f'#line 3 "{user_file}"\n{SETMAXNREG}', "k", "sm_90a")
+        compile_cubin(f'#line 2 "{user_file}"{SETMAXNREG}', "k", "sm_90a")
     text = str(caught.value)
     assert text.startswith("kernel 'k' for sm_90a: ptxas warning C7508: Potential Performance Loss")
     assert "codes = C7508" in text
@@ -243,7 +244,9 @@ for use in (toolchain.nvrtc_version, driver.ensure_context):
 
 
 def test_reading_an_array_does_not_import_cuda() -> None:
-    script = "import sys, tilewright.runtime as r; r.as_array; print('cuda.bindings' in sys.modules)"
+    script = (
+        "import sys, tilewright.runtime as r; r.as_array; print('cuda.bindings' in sys.modules)"
+    )
     env = os.environ | {"PYTHONPATH": str(Path(toolchain.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr

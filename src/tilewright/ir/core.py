@@ -163,6 +163,8 @@ class Op:
     terminator: ClassVar[bool] = False
     min_arch: ClassVar[int] = 0
     """The first SM that has the instruction (75, 80, 90, 100); 0 for all."""
+    feature: ClassVar[str] = ""
+    """The feature of `arch.target` that it needs, where later SMs may lack it again."""
     aligned: ClassVar[bool] = False
     """All 32 lanes of the warp must execute it together (`.aligned` in PTX)."""
 

@@ -37,8 +37,14 @@ def is_core_file(file: str) -> bool:
 
 
 def is_library_file(file: str) -> bool:
-    """Whether the file is Python's own or an installed package (or no file at all)."""
+    """Whether the file is Python's own or an installed package other than this one."""
+    if file.startswith(_PACKAGE + os.sep):
+        return False
     return file.startswith(("<frozen", "<string>")) or file.startswith(_STDLIB + _SITE)
+
+
+def _is_python(file: str) -> bool:
+    return file.startswith("<frozen") or (file.startswith(_STDLIB) and not file.startswith(_SITE))
 
 
 def mark_boundary(code: CodeType) -> None:
@@ -56,7 +62,7 @@ def _kind(code: CodeType) -> int:
     file = code.co_filename
     if is_core_file(file):
         return _remember(code, _CORE_ROOM)
-    return _remember(code, _OTHER if is_library_file(file) else _USER)
+    return _remember(code, _OTHER if _is_python(file) else _USER)
 
 
 def loc_of_code(code: CodeType, lasti: int, caller: Loc | None = None) -> Loc:

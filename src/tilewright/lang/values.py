@@ -2,203 +2,104 @@
 
 An instance holds a Python number (known at compile time) or an IR value (known at run time) in
 `raw`.  Operators mean what they mean in Python; two compile-time operands give a compile-time
-result.  A Python literal takes the type of the other operand; otherwise types are promoted as in
-CuTe: the wider integer, unsigned over signed at equal width, floats over integers, the wider
-float (bf16 with f16: f32).
+result.  `operations` says in which type two operands meet.
 """
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, cast
 
-from tilewright.errors import CaptureError, DTypeError, TypeMismatchError
-from tilewright.ir.builder import constant_value
-from tilewright.ir.core import Effect, Op, Value
-from tilewright.ir.evaluate import Number, wrap
+from tilewright.errors import TypeMismatchError
+from tilewright.ir.evaluate import Number
 from tilewright.ir.ops import arith
-from tilewright.ir.types import ScalarType
 from tilewright.lang import trace
+from tilewright.lang.operations import (
+    binary,
+    common_type,
+    compare,
+    logical_not,
+    promoted,
+    select,
+    shift,
+    truth,
+    unary,
+)
+from tilewright.lang.scalar import (
+    NumericMeta,
+    Scalar,
+    as_numeric,
+    describe,
+    from_ir,
+    is_number,
+    numeric_of,
+    static_number,
+)
 from tilewright.numeric import dtypes
-from tilewright.numeric.dtypes import ALL_DTYPES, DType
 
-N = TypeVar("N", bound="Numeric")
+__all__ = [
+    "NUMERICS",
+    "Numeric",
+    "NumericMeta",
+    "as_numeric",
+    "binary",
+    "common_type",
+    "compare",
+    "describe",
+    "from_ir",
+    "is_number",
+    "logical_not",
+    "numeric_of",
+    "promoted",
+    "select",
+    "static_number",
+    "truth",
+]
 
-_CLASSES: dict[str, NumericMeta] = {}
-
-
-class NumericMeta(type):
-    """What a numeric type itself knows: its row and what follows from it."""
-
-    _row: DType
-
-    @property
-    def dtype(cls) -> DType:
-        """The element type's row."""
-        return cls._row
-
-    @property
-    def width(cls) -> int:
-        """Bits of one value; 8 for Boolean as in memory?  No: 1, as in CuTe."""
-        return cls._row.bits
-
-    @property
-    def is_integer(cls) -> bool:
-        return cls._row.is_integer
-
-    @property
-    def is_float(cls) -> bool:
-        return cls._row.is_float
-
-    @property
-    def signed(cls) -> bool:
-        return cls._row.is_signed
-
-    @property
-    def zero(cls) -> int | float:
-        """The Python number 0, as a float for float types."""
-        return 0.0 if cls._row.is_float else 0
-
-    @property
-    def inf(cls) -> float:
-        """Python's infinity; float types only."""
-        if not cls._row.is_float:
-            raise DTypeError(f"{cls.__name__} has no infinity: it is not a float type")
-        return math.inf
-
-    def __repr__(cls) -> str:
-        return cls.__name__
-
-    def is_same_kind(cls, other: NumericMeta) -> bool:
-        """Both integers, both floats, or both Boolean."""
-        return (cls.is_integer, cls.is_float) == (other.is_integer, other.is_float)
+Operator = Callable[[Any, object], Any]
 
 
-class Numeric(metaclass=NumericMeta):
+def _operators(fn: Callable[[Any, Any], Any]) -> tuple[Operator, Operator]:
+    """The method for ``self op other`` and that for ``other op self``."""
+
+    def forward(self: Numeric, other: object) -> Any:
+        return fn(self, other) if is_number(other) else NotImplemented
+
+    def reflected(self: Numeric, other: object) -> Any:
+        return fn(other, self) if is_number(other) else NotImplemented
+
+    return forward, reflected
+
+
+def _comparison(predicate: str) -> Operator:
+    def method(self: Numeric, other: object) -> Any:
+        return compare(predicate, self, other) if is_number(other) else NotImplemented
+
+    return method
+
+
+class Numeric(Scalar):
     """A number of one element type.
 
     >>> Int32(7) // Int32(-2), Int32(3) + 1.5, Uint8(250) + Uint8(10)
     (Int32(-4), Float32(4.5), Uint8(4))
     """
 
-    __slots__ = ("raw",)
-    raw: Number | Value
-    _row: ClassVar[DType]
-    __tw_numeric__ = True
-
-    def __init__(self, value: object = 0) -> None:
-        self.raw = _convert(value, type(self))
-
-    @classmethod
-    def _of(cls, raw: Number | Value) -> Self:
-        """Wraps a raw value that is known to be of this type."""
-        self = object.__new__(cls)
-        self.raw = raw
-        return self
-
-    @property
-    def dtype(self) -> NumericMeta:
-        """The numeric type of this value."""
-        return type(self)
-
-    @property
-    def is_static(self) -> bool:
-        """Whether the number is known at compile time."""
-        return not isinstance(self.raw, Value)
-
-    @property
-    def value(self) -> Number | Value:
-        """The Python number, or the IR value."""
-        return self.raw
-
-    def ir_value(self) -> Value:
-        """The IR value; a number known at compile time becomes a constant."""
-        if isinstance(self.raw, Value):
-            return self.raw
-        return trace.constant(self.raw, type(self)._row)
-
-    def to(self, kind: type[N]) -> N:
-        """This value converted to another numeric type (rounds, truncates or wraps as a cast)."""
-        return kind(self)
-
-    def bitcast(self, kind: type[N]) -> N:
-        """The same bits as another type of the same width."""
-        return kind._of(trace.value(arith.Bitcast, self.ir_value(), dtype=kind.dtype.name))
+    __slots__ = ()
 
     # Arithmetic.
-    def __add__(self, other: object) -> Any:
-        return binary(arith.Add, self, other)
-
-    def __radd__(self, other: object) -> Any:
-        return binary(arith.Add, other, self)
-
-    def __sub__(self, other: object) -> Any:
-        return binary(arith.Sub, self, other)
-
-    def __rsub__(self, other: object) -> Any:
-        return binary(arith.Sub, other, self)
-
-    def __mul__(self, other: object) -> Any:
-        return binary(arith.Mul, self, other)
-
-    def __rmul__(self, other: object) -> Any:
-        return binary(arith.Mul, other, self)
-
-    def __truediv__(self, other: object) -> Any:
-        return binary(arith.Div, self, other)
-
-    def __rtruediv__(self, other: object) -> Any:
-        return binary(arith.Div, other, self)
-
-    def __floordiv__(self, other: object) -> Any:
-        return binary(arith.FloorDiv, self, other)
-
-    def __rfloordiv__(self, other: object) -> Any:
-        return binary(arith.FloorDiv, other, self)
-
-    def __mod__(self, other: object) -> Any:
-        return binary(arith.Mod, self, other)
-
-    def __rmod__(self, other: object) -> Any:
-        return binary(arith.Mod, other, self)
-
-    def __divmod__(self, other: object) -> tuple[Any, Any]:
-        return self // other, self % other
-
-    def __rdivmod__(self, other: object) -> tuple[Any, Any]:
-        return other // self, other % self
-
-    def __and__(self, other: object) -> Any:
-        return binary(arith.And, self, other)
-
-    def __rand__(self, other: object) -> Any:
-        return binary(arith.And, other, self)
-
-    def __or__(self, other: object) -> Any:
-        return binary(arith.Or, self, other)
-
-    def __ror__(self, other: object) -> Any:
-        return binary(arith.Or, other, self)
-
-    def __xor__(self, other: object) -> Any:
-        return binary(arith.Xor, self, other)
-
-    def __rxor__(self, other: object) -> Any:
-        return binary(arith.Xor, other, self)
-
-    def __lshift__(self, other: object) -> Any:
-        return shift(arith.Shl, self, other)
-
-    def __rlshift__(self, other: object) -> Any:
-        return shift(arith.Shl, other, self)
-
-    def __rshift__(self, other: object) -> Any:
-        return shift(arith.Shr, self, other)
-
-    def __rrshift__(self, other: object) -> Any:
-        return shift(arith.Shr, other, self)
+    __add__, __radd__ = _operators(lambda a, b: binary(arith.Add, a, b))
+    __sub__, __rsub__ = _operators(lambda a, b: binary(arith.Sub, a, b))
+    __mul__, __rmul__ = _operators(lambda a, b: binary(arith.Mul, a, b))
+    __truediv__, __rtruediv__ = _operators(lambda a, b: binary(arith.Div, a, b))
+    __floordiv__, __rfloordiv__ = _operators(lambda a, b: binary(arith.FloorDiv, a, b))
+    __mod__, __rmod__ = _operators(lambda a, b: binary(arith.Mod, a, b))
+    __divmod__, __rdivmod__ = _operators(lambda a, b: (a // b, a % b))
+    __and__, __rand__ = _operators(lambda a, b: binary(arith.And, a, b))
+    __or__, __ror__ = _operators(lambda a, b: binary(arith.Or, a, b))
+    __xor__, __rxor__ = _operators(lambda a, b: binary(arith.Xor, a, b))
+    __lshift__, __rlshift__ = _operators(lambda a, b: shift(arith.Shl, a, b))
+    __rshift__, __rrshift__ = _operators(lambda a, b: shift(arith.Shr, a, b))
 
     def __pow__(self, exponent: object) -> Any:
         known = static_number(exponent)
@@ -208,14 +109,15 @@ class Numeric(metaclass=NumericMeta):
                 loc=trace.loc(),
                 hint="for other powers use cute.math.exp2(y * cute.math.log2(x))",
             )
-        result: Any = type(self)(1)
-        square: Any = self
+        result: Any = None
+        power: Any = self
         while known:
             if known & 1:
-                result = square if known & (known - 1) == known - 1 == 0 else result * square
+                result = power if result is None else result * power
             known >>= 1
-            square = square * square if known else square
-        return result
+            if known:
+                power = power * power
+        return type(self)(1) if result is None else result
 
     def __neg__(self) -> Any:
         return unary(arith.Neg, self)
@@ -236,115 +138,118 @@ class Numeric(metaclass=NumericMeta):
         return binary(arith.Xor, self, -1)
 
     # Comparison.
-    def __eq__(self, other: object) -> Any:
-        return compare("eq", self, other) if is_number(other) else NotImplemented
-
-    def __ne__(self, other: object) -> Any:
-        return compare("ne", self, other) if is_number(other) else NotImplemented
-
-    def __lt__(self, other: object) -> Any:
-        return compare("lt", self, other)
-
-    def __le__(self, other: object) -> Any:
-        return compare("le", self, other)
-
-    def __gt__(self, other: object) -> Any:
-        return compare("gt", self, other)
-
-    def __ge__(self, other: object) -> Any:
-        return compare("ge", self, other)
+    __eq__ = _comparison("eq")
+    __ne__ = _comparison("ne")
+    __lt__ = _comparison("lt")
+    __le__ = _comparison("le")
+    __gt__ = _comparison("gt")
+    __ge__ = _comparison("ge")
 
     def __hash__(self) -> int:
         return hash(self.raw)
 
-    def provably_equal(self, other: object) -> bool:
-        """Certainly equal: the same constant, the same value, or the same pure expression."""
-        if isinstance(other, Numeric) and isinstance(other.raw, Value):
-            return isinstance(self.raw, Value) and same_expression(self.raw, other.raw)
-        known = static_number(other)
-        mine = static_number(self)
-        return known is not None and mine is not None and known == mine
 
-    # Python asks for a number: possible only at compile time.
-    def __bool__(self) -> bool:
-        return bool(self._known("its truth decides what Python does next", _BRANCH))
-
-    def __index__(self) -> int:
-        number = self._known("Python needs it as an int here", _INDEX)
-        if isinstance(number, float):
-            raise TypeMismatchError(
-                f"an int is needed here, got {self!r}", loc=trace.loc(), hint="convert with Int32()"
-            )
-        return int(number)
-
-    def __int__(self) -> int:
-        return int(self._known("int() needs the number", _CONVERT.format("Int32")))
-
-    def __float__(self) -> float:
-        return float(self._known("float() needs the number", _CONVERT.format("Float32")))
-
-    def _known(self, need: str, hint: str) -> Number:
-        if isinstance(self.raw, Value):
-            raise CaptureError(
-                f"{describe(self)} is known only at run time, but {need}",
-                loc=trace.loc(),
-                hint=hint,
-            )
-        return self.raw
-
-    def __repr__(self) -> str:
-        shown = f"%{self.raw.name or '?'}" if isinstance(self.raw, Value) else repr(self.raw)
-        return f"{type(self).__name__}({shown})"
-
-    def __str__(self) -> str:
-        return repr(self) if isinstance(self.raw, Value) else str(self.raw)
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self) if isinstance(self.raw, Value) else self.raw, spec)
-
-
-_BRANCH = (
-    "branch on it with `if`, `while`, `and`, `or` or `x if c else y` directly in a @kernel or @jit"
-    " function (not in a comprehension, lambda or library call); a compile-time choice is"
-    " const_expr(...)"
-)
-_INDEX = (
-    "loop with range_constexpr, whose index is a Python int, or pass it as a Constexpr argument"
-)
-_CONVERT = "convert a run-time value with .to({0}) or {0}(x)"
-
-
-def _define(row: DType) -> NumericMeta:
-    body = {"__slots__": (), "_row": row, "__doc__": f"A number of type {row.name}."}
-    made = NumericMeta(row.cute_name, (Numeric,), body)
-    made.__module__ = __name__
-    _CLASSES[row.name] = made
-    return made
-
-
-class Boolean(Numeric):
-    """Truth: of type bool.  A run-time Boolean has no Python truth; branch on it with `if`."""
-
+class Float64(Numeric):
     __slots__ = ()
-    _row = dtypes.BOOL
+    _row = dtypes.F64
+
+
+class Float32(Numeric):
+    __slots__ = ()
+    _row = dtypes.F32
+
+
+class TFloat32(Numeric):
+    __slots__ = ()
+    _row = dtypes.TF32
+
+
+class Float16(Numeric):
+    __slots__ = ()
+    _row = dtypes.F16
+
+
+class BFloat16(Numeric):
+    __slots__ = ()
+    _row = dtypes.BF16
+
+
+class Float8E4M3FN(Numeric):
+    __slots__ = ()
+    _row = dtypes.E4M3
+
+
+class Float8E5M2(Numeric):
+    __slots__ = ()
+    _row = dtypes.E5M2
+
+
+class Float8E8M0FNU(Numeric):
+    __slots__ = ()
+    _row = dtypes.E8M0
+
+
+class Float4E2M1FN(Numeric):
+    __slots__ = ()
+    _row = dtypes.E2M1
+
+
+class Int4(Numeric):
+    __slots__ = ()
+    _row = dtypes.I4
+
+
+class Uint4(Numeric):
+    __slots__ = ()
+    _row = dtypes.U4
+
+
+class Int8(Numeric):
+    __slots__ = ()
+    _row = dtypes.I8
+
+
+class Uint8(Numeric):
+    __slots__ = ()
+    _row = dtypes.U8
+
+
+class Int16(Numeric):
+    __slots__ = ()
+    _row = dtypes.I16
+
+
+class Uint16(Numeric):
+    __slots__ = ()
+    _row = dtypes.U16
 
 
 class Int32(Numeric):
-    """A number of type i32; what Python ints become at run time."""
-
     __slots__ = ()
     _row = dtypes.I32
 
 
-class Int64(Numeric):
-    """A number of type i64."""
+class Uint32(Numeric):
+    __slots__ = ()
+    _row = dtypes.U32
 
+
+class Int64(Numeric):
     __slots__ = ()
     _row = dtypes.I64
 
 
-class Float32(Numeric):
-    """A number of type f32; what Python floats become at run time."""
-
+class Uint64(Numeric):
     __slots__ = ()
-    _row = dtypes.F32
+    _row = dtypes.U64
+
+
+class Boolean(Numeric):
+    __slots__ = ()
+    _row = dtypes.BOOL
+
+
+NUMERICS: tuple[type[Numeric], ...] = (
+    *(Float64, Float32, TFloat32, Float16, BFloat16, Float8E4M3FN, Float8E5M2, Float8E8M0FNU),
+    *(Float4E2M1FN, Int4, Uint4, Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64, Boolean),
+)

@@ -33,7 +33,6 @@ from tilewright.layout.int_tuple import (
     congruent,
     elem_less,
     elem_scale,
-    evenly_divides,
     inner_product,
     lex_less,
     product,
@@ -52,6 +51,7 @@ from tilewright.layout.inverse import (
     ceil_div,
     complement,
     domain_distribute,
+    evenly_divides,
     left_inverse,
     max_alignment,
     max_common_layout,
@@ -94,7 +94,7 @@ from tilewright.layout.modes import (
     unflatten,
     zip_layout,
 )
-from tilewright.layout.product import (
+from tilewright.layout.multiply import (
     blocked_product,
     flat_product,
     logical_product,
@@ -110,6 +110,7 @@ from tilewright.layout.swizzle import (
     Swizzle,
     make_composed_layout,
     make_swizzle,
+    parse_layout,
 )
 
 __all__ = [
@@ -180,6 +181,7 @@ __all__ = [
     "max_common_vector",
     "nullspace",
     "outer_partition",
+    "parse_layout",
     "prepend",
     "product",
     "product_each",

@@ -16,7 +16,7 @@ from tilewright.layout.leaf import Leaf, as_leaf, mul, provably_equal
 class ScaledBasis:
     """``value * E(*path)``: `value` steps along the axis that `path` names, outermost first.
 
-    Laws:   ``k * ScaledBasis(v, p) == ScaledBasis(k*v, p)``; ``0 * E(i)`` is the static 0 in strides.
+    Law:    ``k * ScaledBasis(v, p) == ScaledBasis(k*v, p)``.
     Raises: LayoutError if the path is empty or holds anything but axis numbers >= 0.
 
     >>> 2 * E(0), 4 * E(0, 1)

@@ -95,7 +95,7 @@ def compact_order(shape: Shape, order: IntTuple, start: Leaf = 1) -> Stride:
 
 
 def make_basis_like(shape: Shape) -> Stride:
-    """Unit basis strides: the layout ``shape:make_basis_like(shape)`` is the identity on coordinates.
+    """Unit basis strides: ``shape:make_basis_like(shape)`` is the identity on coordinates.
 
     >>> print(*make_basis_like((4, 8)))
     1@0 1@1
@@ -223,14 +223,19 @@ def increment(coord: Coord, shape: Shape) -> Coord:
     >>> increment((3, 2), (4, 8))
     (0, 3)
     """
+    return _step(coord, shape, last=True)[0]
+
+
+def _step(coord: Coord, shape: Shape, last: bool) -> tuple[Coord, bool]:
+    """The next coordinate, and whether it carries into the mode after; the last never carries."""
     if type(coord) is not tuple:
-        return coord + 1
+        return (coord + 1, False) if last or coord + 1 < product(shape) else (0, True)
+    parts = list(coord)
     for i, (c, s) in enumerate(zip(coord, shape, strict=True)):
-        following = increment(c, s)
-        if i == len(coord) - 1 or crd2idx(following, s) < product(s):
-            zeros = tuple(idx2crd(0, wrap(shape)[k]) for k in range(i))
-            return (*zeros, following, *coord[i + 1 :])
-    return coord
+        parts[i], carry = _step(c, s, last and i == len(parts) - 1)
+        if not carry:
+            return tuple(parts), False
+    return tuple(parts), True
 
 
 def has_underscore(coord: Coord) -> bool:

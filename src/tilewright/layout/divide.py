@@ -17,7 +17,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.basis import ScaledBasis
 from tilewright.layout.compose import composition
 from tilewright.layout.coord import dice_tuple
-from tilewright.layout.int_tuple import Coord, fmt, leaves, product_each, wrap
+from tilewright.layout.int_tuple import Coord, flatten_tuple, fmt, leaves, product_each, wrap
 from tilewright.layout.inverse import complement, complement_basis
 from tilewright.layout.layout import Layout, make_layout, trusted
 from tilewright.layout.leaf import ceil_div_leaf, mul
@@ -92,13 +92,29 @@ def _divide_by_layout(layout: Layout, tile: Layout) -> Layout:
         rest = coalesce(rest, (1,) * len(rest))
     else:
         rest = complement(tile, target)
+        _check_tiles(layout, tile)
     try:
-        return composition(layout, make_layout(tile, rest))
+        divided: Layout = composition(layout, make_layout(tile, rest))
     except LayoutError as error:
         raise LayoutError(
             f"divide: {layout} cannot be cut into tiles {tile} (rest {rest}): {error.message}",
             details=error.details,
         ) from None
+    return divided
+
+
+def _check_tiles(layout: Layout, tile: Layout) -> None:
+    """Copies of `tile` fill the index range only if its strides nest: else elements are lost."""
+    end = 1
+    pairs = zip(flatten_tuple(tile.stride), flatten_tuple(tile.shape), strict=True)
+    modes = [(d, s) for d, s in pairs if type(d) is int and type(s) is int and d != 0 and s != 1]
+    for d, s in sorted(modes):
+        if d % end != 0:
+            raise LayoutError(
+                f"divide: copies of tile {tile} cannot fill {layout}: stride {d} is not a multiple "
+                f"of {end}, where its smaller modes end"
+            )
+        end = d * s
 
 
 _divide_cached = lru_cache(maxsize=4096)(_divide_by_layout)
@@ -107,7 +123,7 @@ _divide_cached = lru_cache(maxsize=4096)(_divide_by_layout)
 def zipped_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
     """`logical_divide` regrouped as ((tile0, tile1, ..), (rest0, rest1, .., other..)).
 
-    None in a tuple tiler takes the whole mode: tile = mode, rest = ``1:0``.
+    None leaves its mode as it is: a pair counts as (tile, rest), a scalar as the tile itself.
 
     >>> print(zipped_divide(Layout((12, 32)), (4, 8)))
     ((4,8),(3,4)):((1,12),(4,96))
@@ -116,24 +132,39 @@ def zipped_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
         return layout.with_outer(zipped_divide(layout.outer, tiler))
     if not isinstance(tiler, (tuple, list)):
         return _split(layout, tiler)
-    tiles: list[Layout] = []
-    rests: list[Layout] = []
-    for part in _by_mode(layout, tuple(tiler), "zipped_divide", zipped_divide)[: len(tiler)]:
-        tiles.append(part[0])
-        rests.append(part[1])
-    rests += list(layout)[len(tiler) :]
-    return make_layout(make_layout(*tiles), make_layout(*rests)) if tiles else _none(layout)
+    if layout.is_static and _static_tiler(tiler):
+        return _zipped_cached(layout, tuple(tiler))
+    return _zipped(layout, tuple(tiler))
+
+
+def _static_tiler(tiler: Tiler) -> bool:
+    """True iff `tiler` is hashable and free of run-time values: then a divide may be remembered."""
+    if type(tiler) is tuple:
+        return all(_static_tiler(t) for t in tiler)
+    return tiler is None or type(tiler) is int or (type(tiler) is Layout and tiler.is_static)
+
+
+def _zipped(layout: Layout, tiler: tuple[Tiler, ...]) -> Layout:
+    if not tiler:
+        return make_layout(trusted((), (), True), layout)
+    parts = _by_mode(layout, tiler, "zipped_divide", zipped_divide)[: len(tiler)]
+    rests = [p[1] for p in parts] + list(layout)[len(tiler) :]
+    return make_layout(make_layout(*(p[0] for p in parts)), make_layout(*rests))
+
+
+_zipped_cached = lru_cache(maxsize=4096)(_zipped)
 
 
 def _split(layout: Layout, tiler: Tiler) -> Layout:
-    if tiler is None:
+    if tiler is not None:
+        return _divide(layout, tiler)
+    if type(layout.shape) is not tuple:
         return make_layout(layout, trusted(1, 0, True))
-    return _divide(layout, tiler)
-
-
-def _none(layout: Layout) -> Layout:
-    """The empty tiler: an empty tile, everything is rest."""
-    return make_layout(trusted((), (), True), layout)
+    if len(layout.shape) == 2:
+        return layout
+    raise LayoutError(
+        f"divide: None needs a scalar mode, or a pair (tile, rest); this mode is {layout}"
+    )
 
 
 def tiled_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:

@@ -17,6 +17,7 @@ from tilewright.layout.int_tuple import (
     fmt,
     leaves,
     product,
+    wrap,
 )
 from tilewright.layout.layout import Layout, trusted
 from tilewright.layout.leaf import Leaf, ceil_div_leaf, mul, provably_equal
@@ -35,9 +36,11 @@ def complement(layout: AnyLayout, cotarget: Any = None) -> Layout:
 
     Laws:   1 ordered: ``R(i-1) < R(i)``     2 disjoint: ``R(i) != layout(j)`` for i >= 1, all j
             3 covers: ``cosize((layout, R)) >= size(cotarget)``
-            4 bounded: ``cosize(R) <= round_up(size(cotarget), cosize(layout))``
+            4 bounded: ``cosize(R) <= round_up(size(cotarget), end)``, end = the largest stride
+            of `layout` times its extent
     Units:  offsets in elements.
-    Raises: LayoutError if `layout` is not injective, or has negative or (rank > 1) run-time strides.
+    Raises: LayoutError if `layout` is not injective, has negative strides, or run-time strides in
+            more than one mode.
     Source: CuTe layout algebra, "complement".
 
     >>> print(complement(Layout(4, 2), 24), complement(Layout(6, 4), 24))
@@ -221,14 +224,19 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     return _invert(layout, "left_inverse", _left)
 
 
-def _invert(layout: Any, name: str, chain: Callable[[str, Layout, list[Any]], Layout]) -> Any:
+_Chain = Callable[[str, Layout, list[Any]], Layout]
+
+
+def _invert(layout: Any, name: str, chain: _Chain) -> AnyLayout:
     if isinstance(layout, ComposedLayout):
         if not (type(layout.offset) is int and layout.offset == 0):
             raise LayoutError(f"{name}: {layout} has offset {layout.offset}, expected 0")
         outer = _invert(layout.outer, name, chain)
         if isinstance(layout.inner, Swizzle):
-            return composition(outer, layout.inner)
-        return composition(outer, _invert(layout.inner, name, chain))
+            inverse: AnyLayout = composition(outer, layout.inner)
+        else:
+            inverse = composition(outer, _invert(layout.inner, name, chain))
+        return inverse
     if not isinstance(layout, Layout):
         raise LayoutError(f"{name}: expected a layout, got {type(layout).__name__}")
     flat = coalesce(layout)
@@ -241,14 +249,11 @@ def _invert(layout: Any, name: str, chain: Callable[[str, Layout, list[Any]], La
     basis = [t for t in triples if type(t[1]) is ScaledBasis]
     if not basis:
         return chain(name, layout, triples)
-    before = {id(d): p for _, d, p in basis}
 
     def axis(own: list[Mode], path: tuple[int, ...], extent: Any) -> Layout:
-        del extent
-        mine = [(s, d, p) for s, d, p in basis if d.path == path]
-        return chain(name, layout, [(s, d.basis_value, p) for s, d, p in mine])
+        del own, extent
+        return chain(name, layout, [(s, d.basis_value, p) for s, d, p in basis if d.path == path])
 
-    del before
     axes = 1 + max(d.path[0] for _, d, _ in basis)
     return _by_axis(layout, [(s, d) for s, d, _ in basis], (), axes, axis)
 
@@ -260,13 +265,13 @@ def _right(name: str, layout: Layout, modes: list[Any]) -> Layout:
     end: Leaf = 1
     left = [m for m in modes if not (type(m[0]) is int and m[0] == 1)]
     while True:
-        found = next((m for m in left if provably_equal(m[1], end)), None)
-        if found is None:
+        at = next((i for i, m in enumerate(left) if provably_equal(m[1], end)), None)
+        if at is None:
             return _from_flat(shapes, strides)
-        left.remove(found)
-        shapes.append(found[0])
-        strides.append(found[2])
-        end = mul(end, found[0])
+        s, _, prefix = left.pop(at)
+        shapes.append(s)
+        strides.append(prefix)
+        end = mul(end, s)
 
 
 def _left(name: str, layout: Layout, modes: list[Any]) -> Layout:
@@ -278,23 +283,49 @@ def _left(name: str, layout: Layout, modes: list[Any]) -> Layout:
         raise LayoutError(f"{name}: {layout} mixes positive and negative strides")
     sign = signs.pop() if signs else 1
     kept = sorted(((s, sign * d, p) for s, d, p in kept), key=lambda m: m[1])
+    _check_digits(name, layout, kept)
     shapes: list[Leaf] = []
     strides: list[Leaf] = []
     before, prefix = 1, 0
-    for i, (s, d, p) in enumerate(kept):
-        least = before if i == 0 else before * kept[i - 1][0]
-        if d % before != 0 or (type(least) is int and d < least):
-            raise LayoutError(
-                f"{name}: stride {d} of {layout} is not a multiple of stride {before} that clears "
-                f"its extent {kept[i - 1][0] if i else 1}"
-            )
+    for _, d, p in kept:
         shapes.append(d // before)
-        strides.append(sign * prefix)
+        strides.append(mul(sign, prefix))
         before, prefix = d, p
-        if i == len(kept) - 1:
-            shapes.append(s)
-            strides.append(mul(sign, p))
+    if kept:
+        shapes.append(kept[-1][0])
+        strides.append(mul(sign, prefix))
     return _from_flat(shapes, strides)
+
+
+def _check_digits(name: str, layout: Layout, kept: list[Any]) -> None:
+    """The left inverse reads an offset as digits, one per stride: each must be one that `layout`
+    can produce, ``digit_i < s_i``, for every offset in the image."""
+    highest = 0
+    for i, (s, d, p) in enumerate(kept):
+        last = i == len(kept) - 1
+        if not last and kept[i + 1][1] % d != 0:
+            raise LayoutError(
+                f"{name}: stride {kept[i + 1][1]} of {layout} is not a multiple of stride {d}"
+            )
+        if type(s) is not int:
+            # A run-time extent is safe only on top, where nothing can overrun it.
+            if last and highest < d:
+                return
+            raise LayoutError(f"{name}: cannot prove {layout} injective: extent {s} is run-time")
+        highest += (s - 1) * d
+        digit = highest // d if last else min(kept[i + 1][1] // d - 1, highest // d)
+        if digit >= s and not (last and _continues(layout, s, d, p)):
+            raise LayoutError(
+                f"{name}: {layout} reaches digit {digit} of stride {d}, whose extent is {s}"
+            )
+
+
+def _continues(layout: Layout, s: int, d: int, prefix: Leaf) -> bool:
+    """True iff the mode s:d is the last one of `layout`, which has no end."""
+    if not _is(mul(prefix, s), size(layout)):
+        return False
+    beyond = layout(mul(prefix, s))
+    return type(beyond) is int and abs(beyond) == s * d
 
 
 def _is(leaf: Leaf, value: int) -> bool:
@@ -313,10 +344,12 @@ def nullspace(layout: AnyLayout) -> Layout:
     strides: list[Leaf] = []
     prefix: Leaf = 1
     for s, d in zip(flatten_tuple(layout.shape), flatten_tuple(layout.stride), strict=True):
-        if _is(d, 0):
+        if _is(d, 0) and not _is(s, 1):
             shapes.append(s)
             strides.append(prefix)
         prefix = mul(prefix, s)
+    if len(shapes) > 1:
+        return trusted(tuple(shapes), tuple(strides))
     return _from_flat(shapes, strides)
 
 
@@ -341,7 +374,8 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
             continue
         first = shared[0]
         if _is(first.stride, 1):
-            return coalesce(composition(inverse, Layout(first.shape, 1)))
+            common: Layout = composition(inverse, Layout(first.shape, 1))
+            return coalesce(common)
         return trusted(1, 0)
     return trusted(1, 0)
 
@@ -395,6 +429,20 @@ def ceil_div(a: IntTuple, b: Any) -> IntTuple:
     return ceil_div_tuple(a, tuple(b) if isinstance(b, list) else b)
 
 
+def evenly_divides(a: IntTuple, b: Any) -> bool:
+    """Tiles `b` (a shape, a layout, or a tuple of these) cover shape `a` without remainder.
+
+    >>> evenly_divides((4, 6), (2, 3)), evenly_divides((32, 64), 128), evenly_divides((4, 6), 5)
+    (True, True, False)
+    """
+    if isinstance(b, (tuple, list)):
+        modes = wrap(a)
+        if len(b) > len(modes):
+            return False
+        return all(evenly_divides(x, y) for x, y in zip(modes, b, strict=False))
+    return provably_equal(product(a), mul(size(b), product(ceil_div(a, b))))
+
+
 def domain_distribute(domain: IntTuple, count: int) -> Layout:
     """A layout of at most `count` items that splits `domain` from the left by common divisors.
 
@@ -410,7 +458,4 @@ def domain_distribute(domain: IntTuple, count: int) -> Layout:
         strides.append(prefix)
         count //= part
         prefix = mul(prefix, extent)
-        if part != extent:
-            # A split mode ends the run unless it took all that was left of the count.
-            continue
     return _from_flat(shapes, strides)

@@ -59,9 +59,10 @@ class Layout:
 
     def __init__(self, shape: Shape, stride: Stride | None = None) -> None:
         if stride is None:
-            shape = checked_shape(shape)
+            if not (static := _plain(shape, shape)):
+                shape = checked_shape(shape)
+                static = all_static(shape)
             stride = compact_col_major(shape)
-            static = all_static(shape)
         elif _plain(shape, stride):
             static = True
         else:
@@ -96,15 +97,18 @@ class Layout:
             path[0] += len(self)
         if path == [0] and type(self.shape) is not tuple:
             return self
-        return trusted(at_path(self.shape, path), at_path(self.stride, path))
+        return trusted(
+            at_path(self.shape, path), at_path(self.stride, path), self.is_static or None
+        )
 
     def __len__(self) -> int:
         return len(wrap(self.shape))
 
     def __iter__(self) -> Iterator[Layout]:
         """The layouts of the modes; a scalar layout is its own only mode."""
+        static = self.is_static or None
         pairs = zip(wrap(self.shape), wrap(self.stride), strict=True)
-        return (trusted(s, d) for s, d in pairs)
+        return (trusted(s, d, static) for s, d in pairs)
 
     def get_hier_coord(self, index: Any) -> Coord:
         """The natural coordinate whose offset is `index`: ``L(L.get_hier_coord(L(i))) == L(i)``.

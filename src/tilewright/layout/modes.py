@@ -95,7 +95,7 @@ def get(x: Any, mode: Path) -> Any:
     if isinstance(x, _LAYOUTS):
         outer = _outer(x)
         part = trusted(at_path(outer.shape, mode), at_path(outer.stride, mode))
-        return _rewrap(x, part)
+        return _seen(x, part)
     return at_path(x, mode)
 
 
@@ -166,8 +166,8 @@ def _extend(x: Any, element: Any, up_to_rank: int | None, front: bool) -> Any:
     shapes, strides = (element.shape,) * count, (element.stride,) * count
     old_s, old_d = wrap(outer.shape), wrap(outer.stride)
     if front:
-        return _rewrap(x, trusted(shapes + old_s, strides + old_d))
-    return _rewrap(x, trusted(old_s + shapes, old_d + strides))
+        return _seen(x, trusted(shapes + old_s, strides + old_d))
+    return _seen(x, trusted(old_s + shapes, old_d + strides))
 
 
 def flatten(x: Any) -> Any:
@@ -195,7 +195,7 @@ def zip_layout(*layouts: Layout) -> Layout:
     )
 
 
-def filter_zeros(layout: LayoutT, profile: IntTuple = None) -> LayoutT:
+def filter_zeros(layout: LayoutT) -> LayoutT:
     """The same layout with every stride-0 leaf shrunk to size 1.
 
     >>> print(filter_zeros(Layout((4, 4, 4), (1, 0, 4))))
@@ -208,10 +208,7 @@ def filter_zeros(layout: LayoutT, profile: IntTuple = None) -> LayoutT:
             return tuple(shrink(x, y) for x, y in zip(s, d, strict=True))
         return 1 if type(d) is int and d == 0 else s
 
-    if profile is None:
-        return _rewrap(layout, trusted(shrink(plain.shape, plain.stride), plain.stride))
-    shrunk = trusted(shrink(plain.shape, plain.stride), plain.stride)
-    return _rewrap(layout, shrunk)
+    return _rewrap(layout, trusted(shrink(plain.shape, plain.stride), plain.stride))
 
 
 def filter(layout: LayoutT, profile: IntTuple = None) -> LayoutT:
@@ -266,7 +263,7 @@ def coalesce(layout: LayoutT, profile: IntTuple = None) -> LayoutT:
 
 
 def _coalesce(layout: Layout) -> Layout:
-    if type(layout.shape) is not tuple:
+    if type(layout.shape) is not tuple or not layout.shape:
         return layout
     shapes, strides = coalesce_flat(
         it.flatten_tuple(layout.shape), it.flatten_tuple(layout.stride), keep_tail=False
@@ -326,7 +323,9 @@ def slice_and_offset(coord: Coord, layout: LayoutT) -> tuple[LayoutT, Any]:
     ((2,2),):((4,16),) 1
     """
     plain = _outer(layout)
-    sub = trusted(slice_tuple(coord, plain.shape), slice_tuple(coord, plain.stride))
+    sub = trusted(
+        slice_tuple(coord, plain.shape), slice_tuple(coord, plain.stride), plain.is_static or None
+    )
     offset = slice_offset(coord, plain.shape, plain.stride)
     if isinstance(layout, ComposedLayout):
         return _into(layout, sub, offset), 0
@@ -350,8 +349,13 @@ def _outer(layout: Any) -> Layout:
     return layout
 
 
-def _rewrap(like: Any, outer: Layout) -> Any:
+def _rewrap(like: LayoutT, outer: Layout) -> LayoutT:
     """`outer` seen through the same inner functions as `like`."""
+    seen: LayoutT = _seen(like, outer)
+    return seen
+
+
+def _seen(like: Any, outer: Layout) -> Any:
     return _into(like, outer, 0) if isinstance(like, ComposedLayout) else outer
 
 
@@ -365,7 +369,7 @@ def _per_tuple(x: Any, fn: Any) -> Any:
     """`fn` on a tuple, or on the shape and the strides of a layout."""
     if isinstance(x, _LAYOUTS):
         outer = _outer(x)
-        return _rewrap(x, trusted(fn(outer.shape), fn(outer.stride)))
+        return _seen(x, trusted(fn(outer.shape), fn(outer.stride)))
     if isinstance(x, ScaledBasis):
         return x
     return fn(x)

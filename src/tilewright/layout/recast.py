@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.errors import LayoutError
 from tilewright.layout.basis import ScaledBasis
-from tilewright.layout.int_tuple import IntTuple
+from tilewright.layout.int_tuple import IntTuple, leaves
 from tilewright.layout.layout import Layout, trusted
 from tilewright.layout.leaf import Leaf, floordiv, mul
 from tilewright.layout.swizzle import ComposedLayout, Swizzle
@@ -49,6 +49,8 @@ def downcast(x: Any, n: int) -> Any:
         return ComposedLayout(downcast(x.inner, n), _times(x.offset, n), downcast(x.outer, n))
     if n == 1:
         return x
+    if not any(type(d) is int and abs(d) == 1 for d in leaves(x.stride)):
+        raise LayoutError(f"downcast: {x} has no mode of stride 1 that could grow by {n}")
     shape, stride = _leafwise(x, x.shape, x.stride, n, _narrow)
     return trusted(shape, stride)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 from tilewright.errors import LayoutError
+from tilewright.layout.basis import ScaledBasis
 from tilewright.layout.int_tuple import Coord, Shape, Stride, fmt, same
 from tilewright.layout.layout import Layout
 from tilewright.layout.leaf import add
@@ -219,3 +221,89 @@ def make_composed_layout(inner: Any, offset: Any, outer: Any) -> ComposedLayout:
 
 AnyLayout = Layout | ComposedLayout
 LayoutT = TypeVar("LayoutT", Layout, ComposedLayout)
+
+
+def parse_layout(text: str) -> Any:
+    """The layout written in standard notation: ``parse_layout(str(L)) == L``.
+
+    Also reads Swizzles, composed layouts and plain IntTuples; ``_`` is the wildcard None.
+
+    Raises: LayoutError where the text is not of this form.
+
+    >>> parse_layout("(4,(2,3)):(6,(3,1))")
+    Layout((4, (2, 3)), (6, (3, 1)))
+    >>> parse_layout("Sw<3,4,3> o 0 o (8,8):(1@0,8)")
+    ComposedLayout(Swizzle(3, 4, 3), 0, Layout((8, 8), (ScaledBasis(1, (0,)), 8)))
+    """
+    reader = _Reader(text)
+    result = reader.chain()
+    if reader.next != "":
+        raise reader.error("end of text")
+    return result
+
+
+_TOKEN = re.compile(r"\s*(Sw<-?\d+,-?\d+,-?\d+>|-?\d+(?:@\d+)*|[_o(),:])")
+
+
+class _Reader:
+    """Recursive descent over the tokens of the notation; `next` is the token ahead."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.end = 0
+        self.next = ""
+        self.advance()
+
+    def advance(self) -> str:
+        taken = self.next
+        match = _TOKEN.match(self.text, self.end)
+        if match is None and self.text[self.end :].strip():
+            raise self.error("a number, '(' or '_'")
+        self.next = match.group(1) if match else ""
+        self.end = match.end() if match else len(self.text)
+        return taken
+
+    def error(self, expected: str) -> LayoutError:
+        return LayoutError(
+            f"parse_layout: expected {expected} before position {self.end} of {self.text!r}"
+        )
+
+    def chain(self) -> Any:
+        head = self.layout()
+        if self.next != "o":
+            return head
+        self.advance()
+        offset = self.tuple()
+        if self.advance() != "o":
+            raise self.error("'o'")
+        return ComposedLayout(head, offset, self.chain())
+
+    def layout(self) -> Any:
+        if self.next.startswith("Sw"):
+            bits, base, shift = (int(x) for x in self.advance()[3:-1].split(","))
+            return Swizzle(bits, base, shift)
+        shape = self.tuple()
+        if self.next != ":":
+            return shape
+        self.advance()
+        return Layout(shape, self.tuple())
+
+    def tuple(self) -> Any:
+        token = self.advance()
+        if token == "(":
+            items: list[Any] = []
+            while self.next != ")":
+                items.append(self.tuple())
+                if self.next == ",":
+                    self.advance()
+                elif self.next != ")":
+                    raise self.error("',' or ')'")
+            self.advance()
+            return tuple(items)
+        if token == "_":
+            return None
+        if not token or not token.lstrip("-")[:1].isdigit():
+            raise self.error("a number, '(' or '_'")
+        value, *path = token.split("@")
+        axes = tuple(int(axis) for axis in reversed(path))
+        return ScaledBasis(int(value), axes) if axes else int(value)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from tilewright.arch.mma.registry import mma_atom
 from tilewright.arch.target import Target
 from tilewright.errors import ResourceError, TargetError
 from tilewright.ir.core import Module
+from tilewright.ir.ops.mma import Mma
 
 
 def check_target(module: Module, target: Target) -> None:
     """Raises TargetError for the first operation that needs a newer architecture."""
     for func in module.kernels.values():
         for op in func.body.walk():
+            if op.feature:
+                target.require(op.feature, op.name, op.loc)
+            if isinstance(op, Mma):
+                mma_atom(op.atom).check_target(target, op.loc)
             if op.min_arch > target.sm:
                 raise TargetError(
                     f"{op.name}: needs sm_{op.min_arch} or newer, the target is {target.name}",

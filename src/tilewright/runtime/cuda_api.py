@@ -1,46 +1,61 @@
 """The one module that imports NVIDIA's Python packages; the rest of `runtime` asks here.
 
-The packages are optional.  Importing this module never fails: what is missing stays None, and
+The packages are optional, and slow to import.  `driver`, `nvrtc`, `BINDINGS_MISSING` and
+`LIBRARY_ERRORS` are therefore module attributes that are looked up when they are first read: a
+program that only simulates never imports CUDA.  What is missing reads as None, and
 `require_bindings` says what to install at the moment somebody needs it.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ToolchainError
 
-driver: Any = None
-nvrtc: Any = None
-BINDINGS_MISSING = ""
-"""Why `cuda.bindings` could not be imported; empty when it could."""
-
-_find_utility: Any = None
-_library_errors: tuple[type[BaseException], ...] = (RuntimeError,)
-
-try:
-    from cuda.bindings import driver as _driver
-    from cuda.bindings import nvrtc as _nvrtc
-except ImportError as _missing:
-    BINDINGS_MISSING = str(_missing)
-else:
-    driver, nvrtc = _driver, _nvrtc
-
-try:
-    from cuda.pathfinder import DynamicLibNotFoundError, find_nvidia_binary_utility
-except ImportError:
-    pass
-else:
-    _find_utility = find_nvidia_binary_utility
-    _library_errors = (RuntimeError, DynamicLibNotFoundError)
-
-LIBRARY_ERRORS = _library_errors
-"""What a binding raises when the shared library behind it (libnvrtc, libcuda) is not there."""
-
 CUDA_EXTRA = 'pip install "tilewright[cuda]"'
 SASS_EXTRA = 'pip install "tilewright[sass]"'
+
+
+@functools.cache
+def _bindings() -> dict[str, Any]:
+    """The packages, or None for each and why."""
+    found: dict[str, Any] = {
+        "driver": None,
+        "nvrtc": None,
+        "BINDINGS_MISSING": "",
+        # What a binding raises when the shared library behind it is not there.
+        "LIBRARY_ERRORS": (RuntimeError,),
+        "find_utility": None,
+    }
+    try:
+        found["driver"] = importlib.import_module("cuda.bindings.driver")
+        found["nvrtc"] = importlib.import_module("cuda.bindings.nvrtc")
+    except ImportError as missing:
+        found["BINDINGS_MISSING"] = str(missing)
+    try:
+        pathfinder: Any = importlib.import_module("cuda.pathfinder")
+        found["LIBRARY_ERRORS"] = (RuntimeError, pathfinder.DynamicLibNotFoundError)
+        found["find_utility"] = pathfinder.find_nvidia_binary_utility
+    except (ImportError, AttributeError):  # an older bindings package finds libraries by itself
+        found["find_utility"] = None
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _bindings()[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def find_utility() -> Any:
+    """NVIDIA's own search for its tools, a function of the tool's name; None if not installed."""
+    return _bindings()["find_utility"]
 
 
 def require_bindings(purpose: str) -> None:
@@ -48,10 +63,11 @@ def require_bindings(purpose: str) -> None:
 
     Raises: ToolchainError naming the package and the pip line.
     """
-    if nvrtc is None:
+    here: Any = sys.modules[__name__]
+    if here.nvrtc is None:
         raise ToolchainError(
             f"{purpose} needs the package cuda-bindings, which is not installed "
-            f"({BINDINGS_MISSING})",
+            f"({here.BINDINGS_MISSING})",
             hint=CUDA_EXTRA,
         )
 
@@ -61,7 +77,8 @@ def find_nvdisasm() -> Path:
 
     Raises: ToolchainError if there is none.
     """
-    found = _find_utility("nvdisasm") if _find_utility is not None else None
+    find = find_utility()
+    found = find("nvdisasm") if find is not None else None
     found = found or shutil.which("nvdisasm")
     if not found:
         raise ToolchainError(

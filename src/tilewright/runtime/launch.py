@@ -60,6 +60,7 @@ class KernelParams:
     __slots__ = (
         "_buffer",
         "_format",
+        "_kept",
         "_maps",
         "_pointers",
         "_scalars",
@@ -82,6 +83,7 @@ class KernelParams:
         self._pointers = (ctypes.c_void_p * max(count, 1))(*slots)
         self._maps = tuple(i for i, kind in enumerate(self.kinds) if kind == "tensormap")
         self._scalars = tuple(i for i, kind in enumerate(self.kinds) if kind != "tensormap")
+        self._kept: tuple[Any, ...] = ()
         codes = (_SCALARS.get(kind, "") for kind in self.kinds)
         self._format = struct.Struct(
             "<" + "".join(f"{code}{_SLOT - struct.calcsize(code)}x" for code in codes)
@@ -100,8 +102,11 @@ class KernelParams:
         scalars = values if not self._maps else [values[index] for index in self._scalars]
         try:
             self._format.pack_into(self._buffer, 0, *scalars)
-            for index in self._maps:
-                self._pointers[index] = values[index].address
+            if self._maps:
+                # The cache of maps may forget one that this buffer still points at.
+                self._kept = tuple(values)
+                for index in self._maps:
+                    self._pointers[index] = values[index].address
         except (struct.error, OverflowError, TypeError, AttributeError):
             self._blame(values)
             raise

@@ -20,9 +20,13 @@ Step = Callable[["Group"], Any]
 class Context:
     """What executors may know while the program is built: where values live."""
 
-    def __init__(self, slots: Mapping[Value, int], used: Mapping[Value, int]) -> None:
+    def __init__(
+        self, slots: Mapping[Value, int], used: Mapping[Value, int], tracks_wgmma: bool
+    ) -> None:
         self._slots = slots
         self._used = used
+        self.tracks_wgmma = tracks_wgmma
+        """Whether register arrays must know which of their elements a wgmma owns."""
         self.register_arrays = 0
 
     def slot(self, value: Value) -> int:

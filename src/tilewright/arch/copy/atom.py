@@ -8,7 +8,7 @@ from typing import Literal
 
 from tilewright.arch.target import Target
 from tilewright.arch.thread_value import num_threads, num_values
-from tilewright.errors import LayoutError
+from tilewright.errors import LayoutError, Loc
 from tilewright.layout.int_tuple import flatten_tuple
 from tilewright.layout.layout import Layout
 
@@ -99,7 +99,7 @@ class CopyAtom:
         """Whether `target` has the instruction."""
         return not self.requires or target.has(self.requires)
 
-    def check_target(self, target: Target) -> None:
+    def check_target(self, target: Target, loc: Loc | None = None) -> None:
         """Raises: TargetError if `target` does not have the instruction."""
         if self.requires:
-            target.require(self.requires, f"copy atom {self.name}")
+            target.require(self.requires, f"copy atom {self.name}", loc)

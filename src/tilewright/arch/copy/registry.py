@@ -64,8 +64,9 @@ def find_copy_atom(
     ]
     if fitting:
         return max(fitting, key=lambda atom: (atom.access_bits, atom.num_matrices))
-    asked = {"bits": bits, "num_matrices": num_matrices, "transpose": transpose or None}
-    asked |= {"cache": cache, "zero_fill": zero_fill or None, "multicast": multicast or None}
+    asked: dict[str, object] = {"bits": bits, "num_matrices": num_matrices, "cache": cache}
+    flags = {"transpose": transpose, "zero_fill": zero_fill, "multicast": multicast}
+    asked |= {flag: True for flag, is_set in flags.items() if is_set}
     wanted = ", ".join(f"{key}={value}" for key, value in asked.items() if value is not None)
     raise LayoutError(
         f"find_copy_atom: no {kind} atom with {wanted or 'these defaults'}",

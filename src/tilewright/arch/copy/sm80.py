@@ -33,9 +33,7 @@ def _row(cache: Literal["ca", "cg"], bits: int, zero_fill: bool) -> CopyAtom:
     )
 
 
-CP_ASYNC_COPIES: tuple[CopyAtom, ...] = tuple(
-    _row(cache, bits, zero_fill)
-    for cache, widths in (("ca", (32, 64, 128)), ("cg", (128,)))
-    for bits in widths
-    for zero_fill in (False, True)
+CP_ASYNC_COPIES: tuple[CopyAtom, ...] = (
+    *(_row("ca", bits, zero_fill) for bits in (32, 64, 128) for zero_fill in (False, True)),
+    *(_row("cg", 128, zero_fill) for zero_fill in (False, True)),
 )

@@ -21,7 +21,7 @@ from tilewright.arch.thread_value import (
     num_values,
     tv_table,
 )
-from tilewright.errors import LayoutError
+from tilewright.errors import LayoutError, Loc
 from tilewright.layout.int_tuple import flatten_tuple
 from tilewright.layout.layout import Layout
 from tilewright.numeric.dtypes import F32, F64, DType
@@ -50,9 +50,9 @@ class RegisterFile:
 DESCRIPTOR = RegisterFile(1, "unsigned long long", "l", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MmaAtom:
-    """One MMA instruction.
+    """One MMA instruction; rows are compared by identity.
 
     Shapes: `layout_a`, `layout_b`, `layout_c` map (thread, value) to ``m + k*M``, ``n + k*N`` and
             ``m + n*M``.  `thr_id` maps the thread mode to thread numbers in the group that
@@ -60,8 +60,9 @@ class MmaAtom:
     Laws:   1 a register operand's layout is a bijection onto its matrix
             2 a shared-memory operand is seen whole by every thread: thread stride 0, and its value
               mode is a bijection onto the matrix
-    Units:  `min_arch` is the sm number; `requires` names a feature of `arch.target` that is not
-            implied by it.  `ptx` is the mnemonic with all its qualifiers.
+    Units:  `min_arch` is the first sm number that has it; `requires` is the feature of
+            `arch.target` that decides (wgmma is not in sm_100a).  `ptx` is the mnemonic with all
+            its qualifiers.
     Raises: LayoutError if the row breaks a law.
     """
 
@@ -149,16 +150,12 @@ class MmaAtom:
 
     def available_on(self, target: Target) -> bool:
         """Whether `target` has the instruction."""
-        enough = target.sm >= self.min_arch
-        return enough and (not self.requires or target.has(self.requires))
+        return not self.requires or target.has(self.requires)
 
-    def check_target(self, target: Target) -> None:
+    def check_target(self, target: Target, loc: Loc | None = None) -> None:
         """Raises: TargetError if `target` does not have the instruction."""
-        self_named = f"MMA atom {self.name}"
         if self.requires:
-            target.require(self.requires, self_named)
-        if target.sm < self.min_arch:
-            target.require(_FEATURE_OF_ARCH[self.min_arch], self_named)
+            target.require(self.requires, f"MMA atom {self.name}", loc)
 
     def instruction(
         self, d: Sequence[str], a: Sequence[str], b: Sequence[str], c: Sequence[str]
@@ -170,7 +167,8 @@ class MmaAtom:
         Raises: LayoutError if the number of names is not that of the registers.
         """
         wgmma = self.kind == "wgmma"
-        for which, names in (("D", d), ("A", a), ("B", b), ("C", c)):
+        given: dict[Operand, Sequence[str]] = {"D": d, "A": a, "B": b, "C": c}
+        for which, names in given.items():
             expected = 1 if wgmma and which == "C" else self.registers(which).count
             if len(names) != expected:
                 raise LayoutError(
@@ -197,10 +195,6 @@ class MmaAtom:
             return (1, 1)
         trans_a = (int(self.a_major == "MN"),) if self.a_source == "smem" else ()
         return (1, 1, *trans_a, int(self.b_major == "MN"))
-
-
-# What the error names when a target is too old for a row without a feature of its own.
-_FEATURE_OF_ARCH = {80: "mma", 89: "mma_fp8", 90: "wgmma"}
 
 
 def _braced(names: Sequence[str]) -> str:

@@ -69,7 +69,12 @@ def _strides(modes: list[tuple[int, int]]) -> tuple[int, ...]:
 
 
 def _row(
-    mnk: tuple[int, int, int], d: DType, a: DType, b: DType, min_arch: int = 80, requires: str = ""
+    mnk: tuple[int, int, int],
+    d: DType,
+    a: DType,
+    b: DType,
+    min_arch: int = 80,
+    requires: str = "mma",
 ) -> MmaAtom:
     m, n, k = mnk
     types = [ptx_type(t) for t in (d, a, b, d)]

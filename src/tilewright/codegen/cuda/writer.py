@@ -19,6 +19,7 @@ class Writer:
         self._wanted: tuple[str, int] | None = None
         self._implied: tuple[str, int] | None = None
         """Where the compiler believes that the next line comes from."""
+        self._joined = False
 
     def at(self, loc: Loc | None) -> None:
         if loc is not None and self._line_info:
@@ -31,8 +32,9 @@ class Writer:
             self._implied = (self._implied[0], self._implied[1] + 1)
 
     def directive(self, text: str) -> None:
-        """A `#pragma`, which stands right before the line that it is for."""
+        """A `#pragma`: nothing, not even a `#line`, may come between it and the next line."""
         self.line(text)
+        self._joined = True
 
     @contextmanager
     def indented(self) -> Iterator[None]:
@@ -63,7 +65,8 @@ class Writer:
         return "\n".join(self._lines) + "\n"
 
     def _mark(self) -> None:
-        if self._wanted is None or self._wanted == self._implied:
+        joined, self._joined = self._joined, False
+        if joined or self._wanted is None or self._wanted == self._implied:
             return
         file, line = self._wanted
         self._lines.append(f'#line {line} "{file}"')

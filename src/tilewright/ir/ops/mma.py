@@ -34,6 +34,7 @@ class Wgmma(Op):
     name = "wgmma.mma"
     effect = Effect.WRITE
     min_arch = 90
+    feature = "wgmma"
     aligned = True
     d = operand(RMEM)
     a = operand(scalar(U64))
@@ -48,6 +49,7 @@ class WgmmaRs(Op):
     name = "wgmma.mma_rs"
     effect = Effect.WRITE
     min_arch = 90
+    feature = "wgmma"
     aligned = True
     d = operand(RMEM)
     a = operand(RMEM)
@@ -62,6 +64,7 @@ class WgmmaFence(Op):
     name = "wgmma.fence"
     effect = Effect.SYNC
     min_arch = 90
+    feature = "wgmma"
     aligned = True
 
 
@@ -71,6 +74,7 @@ class WgmmaCommit(Op):
     name = "wgmma.commit"
     effect = Effect.SYNC
     min_arch = 90
+    feature = "wgmma"
     aligned = True
 
 
@@ -80,5 +84,6 @@ class WgmmaWait(Op):
     name = "wgmma.wait"
     effect = Effect.SYNC
     min_arch = 90
+    feature = "wgmma"
     aligned = True
     pending = attr(int)

@@ -105,7 +105,7 @@ def raked_product(block: LayoutT, tiler: Layout) -> LayoutT:
     return _woven(block, tiler, raked=True)
 
 
-def _woven(block: Any, tiler: Layout, raked: bool) -> Any:
+def _woven(block: LayoutT, tiler: Layout, raked: bool) -> LayoutT:
     if isinstance(block, ComposedLayout):
         return block.with_outer(_woven(block.outer, tiler, raked))
     if not isinstance(tiler, Layout):

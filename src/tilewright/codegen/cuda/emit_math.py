@@ -1,0 +1,68 @@
+"""Elementary functions: the CUDA math library, or one hardware instruction where `fast`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilewright.codegen.cuda.expr import Expr, call, literal
+from tilewright.codegen.cuda.prelude import asm, function
+from tilewright.numeric.dtypes import F32, DType
+
+if TYPE_CHECKING:
+    from tilewright.codegen.cuda.emitter import Emitter
+
+_LIBRARY = {
+    **{f: f for f in ("exp", "exp2", "log", "log2", "log10", "rsqrt", "sin", "cos", "tanh")},
+    **{"erf": "erf", "floor": "floor", "ceil": "ceil", "abs": "fabs", "sqrt": "sqrt"},
+}
+# Correctly rounded whatever flags the compiler is given.
+_ROUNDED = {"sqrt": "__fsqrt_rn", "rcp": "__frcp_rn"}
+_APPROXIMATE = {
+    "exp2": "ex2.approx.ftz.f32",
+    "log2": "lg2.approx.ftz.f32",
+    "sqrt": "sqrt.approx.ftz.f32",
+    "rsqrt": "rsqrt.approx.ftz.f32",
+    "rcp": "rcp.approx.ftz.f32",
+    "sin": "sin.approx.ftz.f32",
+    "cos": "cos.approx.ftz.f32",
+    "tanh": "tanh.approx.f32",
+}
+# f(x) = scale * exp2(x * inner) or scale * log2(x).
+_SCALED = {
+    "exp": ("exp2", 1.4426950408889634, 1.0),
+    "log": ("log2", 1.0, 0.6931471805599453),
+    "log10": ("log2", 1.0, 0.3010299956639812),
+}
+
+
+def math_call(em: Emitter, name: str, fast: bool, t: DType, a: Expr) -> Expr:
+    """`name(a)` for f32 or f64."""
+    if fast and t.name != "f64":
+        if name in _SCALED:
+            return call(_scaled(em, name), a)
+        if name in _APPROXIMATE:
+            return call(_approximate(em, name), a)
+    if t.name == "f64":
+        if name == "rcp":
+            return call("__drcp_rn", a)
+        return call("__dsqrt_rn" if name == "sqrt" else _LIBRARY[name], a)
+    return call(_ROUNDED.get(name) or f"{_LIBRARY[name]}f", a)
+
+
+def _approximate(em: Emitter, name: str) -> str:
+    body = asm(f"{_APPROXIMATE[name]} %0, %1;", '"=f"(y)', '"f"(x)', memory=False, volatile=False)
+    helper = f"fast_{name}"
+    return em.prelude.use(
+        helper, function(f"float {helper}(float x)", f"float y; {body}", "return y;")
+    )
+
+
+def _scaled(em: Emitter, name: str) -> str:
+    base, inner, outer = _SCALED[name]
+    core = _approximate(em, base)
+    argument = "x" if inner == 1.0 else f"x * {literal(inner, F32).text}"
+    value = f"{core}({argument})"
+    if outer != 1.0:
+        value = f"{literal(outer, F32).text} * {value}"
+    helper = f"fast_{name}"
+    return em.prelude.use(helper, function(f"float {helper}(float x)", f"return {value};"))

@@ -1,0 +1,444 @@
+"""Loops at run time: `for` over `range` and `while`, with the values that they carry.
+
+Which cells a loop body changes is known only after it has been traced.  The first trace carries
+the run-time numbers of the names that the rewriter found; where the body then changes anything
+else (a Python number, an attribute of an object), the trace is thrown away and repeated with that
+carried too.  What is carried but comes out unchanged is pruned at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import CaptureError, Loc
+from tilewright.ir.core import Block, Op, Value, replace_uses
+from tilewright.ir.ops import control
+from tilewright.lang import trace as tracer
+from tilewright.lang.carried import (
+    UNDEF,
+    Key,
+    Path,
+    Places,
+    State,
+    from_ir_value,
+    ir_type,
+    is_run_time,
+    join_kind,
+    leaf_kind,
+    map_leaves,
+    substitute,
+    to_ir,
+)
+from tilewright.lang.regions import (
+    Site,
+    close_block,
+    compare,
+    decide,
+    is_undefined,
+    open_block,
+    results_of,
+    snapshot,
+)
+from tilewright.lang.scalar import Scalar
+from tilewright.lang.trace import Trace
+
+Cell = tuple[Key, Path]
+_AROUND = ("before the loop", "after its body")
+_MOST_TRACES = 16
+_MOST_ITERATIONS = 1 << 16
+
+
+class StaticLoop:
+    """A loop over a Python iterable: unrolled while tracing, as Python does it."""
+
+    __slots__ = ("_item", "_items")
+    static = True
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._items = items
+        self._item: Any = None
+
+    def again(self) -> bool:
+        for self._item in self._items:
+            return True
+        return False
+
+    def item(self) -> Any:
+        return self._item
+
+    def begin(self, names: tuple[Any, ...], _loaded: tuple[Any, ...]) -> tuple[Any, ...]:
+        return names
+
+    def end(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        return names
+
+    def results(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        return names
+
+
+@dataclass
+class Carried:
+    """One leaf that the loop carries: where it is, of which type, and its value on entry."""
+
+    kind: Any
+    init: Value
+    leaf: Any
+
+
+class _RunTimeLoop:
+    """What `for` and `while` share: retracing, and finding what changes."""
+
+    static = False
+
+    def __init__(self, trace: Trace, site: Site, loc: Loc | None) -> None:
+        self.trace = trace
+        self.site = site
+        self.loc = loc
+        self.kinds: dict[Cell, Any] = {}
+        self.places = Places(())
+        self.before: State = {}
+        self.carried: dict[Cell, Carried] = {}
+        self.traces = 0
+        self.done = False
+        self.mark = 0
+        self.kernels: dict[str, Any] = {}
+        self.memory_key: object = None
+        self.prints: list[str] = []
+
+    # Entering.
+
+    def _remember_entry(self, names: tuple[Any, ...], loaded: tuple[Any, ...]) -> None:
+        """Takes the snapshot that every trace of the body starts from."""
+        self.places = Places((*names, *loaded))
+        self.before = snapshot(self.site, names, self.places)
+        self.mark = len(self.trace.builder.block.ops)
+        self.kernels = dict(self.trace.module.kernels)
+        self.memory_key = self.trace.next_loop(self.site)
+        for name in self.site.names:
+
+            def note(path: Path, leaf: Any, key: str = name) -> Any:
+                if is_run_time(leaf):
+                    self.kinds[key, path] = leaf_kind(leaf, leaf)
+                return leaf
+
+            map_leaves(self.before[name], note, into_places=False)
+        self._recall()
+
+    def _recall(self) -> None:
+        """Starts from what an earlier trace of the enclosing body learned about this loop."""
+        for cell, kind in self.trace.loop_memory.get(self.memory_key, {}).items():
+            self.kinds.setdefault(cell, kind)
+
+    def _make_inits(self) -> None:
+        """Materialises the carried leaves' values on entry."""
+        self.carried = {}
+        for key, start in self.before.items():
+
+            def collect(path: Path, leaf: Any, key: Key = key) -> Any:
+                kind = self.kinds.get((key, path))
+                if kind is not None:
+                    init = to_ir(leaf, kind)
+                    self.carried[key, path] = Carried(kind, init, leaf)
+                return leaf
+
+            map_leaves(start, collect)
+
+    def _start_state(self, args: list[Value]) -> State:
+        """The cells at the start of a block whose arguments are the carried leaves."""
+        new = {
+            cell: from_ir_value(arg, c.kind)
+            for (cell, c), arg in zip(self.carried.items(), args, strict=True)
+        }
+        touched = {key for key, _ in new}
+        state = {
+            key: substitute(key, item, new) if key in touched else item
+            for key, item in self.before.items()
+        }
+        self.places.write(state)
+        return state
+
+    def _new_block(self, first: list[Any] | None = None) -> Block:
+        types = [*(first or []), *(ir_type(c.kind) for c in self.carried.values())]
+        return Block(types, [""] * len(first or []) + [_hint(c.init) for c in self.carried.values()])
+
+    # Leaving.
+
+    def _leaves_after(self, start: State, end: State) -> tuple[dict[Cell, Any], bool]:
+        """The carried leaves at the end of a block, and whether everything changed is carried."""
+        found: dict[Cell, Any] = {}
+        settled = True
+        for key in start | end:
+            a, b = start.get(key, UNDEF), end.get(key, UNDEF)
+            if a is b or is_undefined(a) or is_undefined(b):
+                continue
+            for pair in compare(key, a, b, self.places, self.site, self.loc, _AROUND):
+                cell = (key, pair.path)
+                old = self.kinds.get(cell)
+                if old is None and pair.agree():
+                    continue
+                kind = leaf_kind(pair.a, pair.b) if old is None else join_kind(old, pair.b)
+                if kind != old or cell not in self.carried:
+                    self.kinds[cell] = kind
+                    settled = False
+                found[cell] = pair.b
+        return found, settled
+
+    def _to_values(self, leaves: Mapping[Cell, Any], args: list[Value]) -> list[Value]:
+        return [
+            to_ir(leaves[cell], c.kind) if cell in leaves else arg
+            for (cell, c), arg in zip(self.carried.items(), args, strict=True)
+        ]
+
+    def _retrace(self) -> None:
+        """Throws the trace away; the next one starts from the same state."""
+        self.traces += 1
+        if self.traces > _MOST_TRACES:
+            raise CaptureError(
+                f"the values that this loop carries do not settle after {_MOST_TRACES} traces",
+                loc=self.loc,
+                hint="make the types of the loop's variables explicit before it",
+            )
+        del self.trace.builder.block.ops[self.mark :]
+        self.trace.module.kernels.clear()
+        self.trace.module.kernels.update(self.kernels)
+        self.places.restore()
+        self.trace.drop_prints(self.prints)
+
+    def _finish(self, start: State, end: State, results: Mapping[Cell, Value | None]) -> None:
+        """The cells after the loop; a result of None is a carried leaf that nothing changed."""
+        self.trace.loop_memory[self.memory_key] = self.kinds
+        new = {}
+        changed = set()
+        for cell, value in results.items():
+            c = self.carried[cell]
+            new[cell] = c.leaf if value is None else from_ir_value(value, c.kind)
+            if value is not None:
+                changed.add(cell[0])
+        after: State = {}
+        for key in start | end:
+            a, b = start.get(key, UNDEF), end.get(key, UNDEF)
+            if (a is b and key not in changed) or is_undefined(a) or is_undefined(b):
+                after[key] = self.before.get(key, UNDEF) if a is b else UNDEF
+            else:
+                after[key] = substitute(key, b, new)
+        self.places.write(after)
+        self.after = after
+        self.done = True
+        self.trace.keep_prints(self.prints)
+
+    def results(self, _names: tuple[Any, ...]) -> tuple[Any, ...]:
+        return results_of(self.site, self.after)
+
+    after: State
+
+
+def _hint(init: Value) -> str:
+    return init.name
+
+
+class ForLoop(_RunTimeLoop):
+    """`for i in range(start, stop, step)` as an IR loop."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        bounds: tuple[Scalar, Scalar, Scalar],
+        unroll: int,
+        site: Site,
+        loc: Loc | None,
+    ) -> None:
+        super().__init__(trace, site, loc)
+        self.bounds = bounds
+        self.kind = type(bounds[0])
+        self.unroll = unroll
+        self.body = Block()
+        self.start: State = {}
+
+    def again(self) -> bool:
+        return not self.done
+
+    def begin(self, names: tuple[Any, ...], loaded: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.traces == 0 and self.memory_key is None:
+            self._remember_entry(names, loaded)
+        self.trace.enter_loop(self.memory_key)
+        self.prints = self.trace.hold_prints()
+        self._make_inits()
+        self.ends = [b.ir_value() for b in self.bounds]
+        self.body = self._new_block([ir_type(self.kind)])
+        open_block(self.trace, self.body)
+        self.start = self._start_state(self.body.args[1:])
+        return results_of(self.site, self.start)
+
+    ends: list[Value]
+
+    def item(self) -> Any:
+        return self.kind._of(self.body.args[0])
+
+    def end(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        end = snapshot(self.site, names, self.places)
+        args = self.body.args[1:]
+        leaves, settled = self._leaves_after(self.start, end)
+        yields = self._to_values(leaves, args) if settled else []
+        close_block(self.trace, self.body, self.loc)
+        self.trace.leave_loop()
+        if not settled:
+            self._retrace()
+            return results_of(self.site, self.before)
+        cells = list(self.carried)
+        kept = [i for i, (arg, y) in enumerate(zip(args, yields, strict=True)) if y is not arg]
+        replace_uses(
+            self.body,
+            {args[i]: self.carried[c].init for i, c in enumerate(cells) if i not in kept},
+        )
+        # The yields may name pruned arguments: they went through the same replacement.
+        builder = self.trace.builder
+        with builder.inside(self.body):
+            last = builder.emit(control.Yield, *(yields[i] for i in kept), loc=self.loc)
+        pruned = {args[i]: self.carried[c].init for i, c in enumerate(cells) if i not in kept}
+        last.operands = tuple(pruned.get(v, v) for v in last.operands)
+        self.body.args[1:] = [args[i] for i in kept]
+        inits = [self.carried[cells[i]].init for i in kept]
+        op = builder.emit(
+            control.For, *self.ends, *inits, regions=(self.body,), unroll=self.unroll, loc=self.loc
+        )
+        _name_results(op, [self.carried[cells[i]].init for i in kept])
+        results: dict[Cell, Value | None] = dict.fromkeys(cells)
+        results.update({cells[i]: v for i, v in zip(kept, op.results, strict=True)})
+        self._finish(self.start, end, results)
+        return results_of(self.site, self.after)
+
+
+def _name_results(op: Op, inits: list[Value]) -> None:
+    for result, init in zip(op.results, inits, strict=True):
+        result.name = init.name
+
+
+class WhileLoop(_RunTimeLoop):
+    """`while condition`: Python's own loop as long as the condition is known at compile time.
+
+    The condition is first tried in the enclosing block (a probe); when it turns out to be known
+    only at run time, the probe is thrown away and the rest of the loop becomes an IR `while`.
+    """
+
+    static = True
+
+    def __init__(self, trace: Trace, site: Site, loc: Loc | None) -> None:
+        super().__init__(trace, site, loc)
+        self.iterations = 0
+        self.before_block = Block()
+        self.body_block = Block()
+        self.start: State = {}
+        self.middle: State = {}
+        self.test_leaves: dict[Cell, Any] = {}
+        self.test_settled = True
+        self.go_on: Value | None = None
+
+    def again(self) -> bool:
+        return not self.done
+
+    def begin(self, names: tuple[Any, ...], loaded: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.static:
+            self.memory_key = None
+            self.kinds = {}
+            self._remember_entry(names, loaded)
+            self.after = self.before
+            return names
+        self.trace.enter_loop(self.memory_key)
+        self.prints = self.trace.hold_prints()
+        self._make_inits()
+        self.before_block = open_block(self.trace, self._new_block())
+        self.start = self._start_state(self.before_block.args)
+        return results_of(self.site, self.start)
+
+    def test(self, condition: Any) -> bool:
+        """Whether to trace the body (again)."""
+        decided = decide(condition)
+        if self.static:
+            return self._probe(decided)
+        if not isinstance(decided, Value):
+            decided = tracer.constant(decided, decide_type())
+        names = results_of(self.site, self.start)
+        self.middle = snapshot(self.site, names, self.places)
+        self.test_leaves, self.test_settled = self._leaves_after(self.start, self.middle)
+        self.go_on = decided
+        return True
+
+    def _probe(self, decided: bool | Value) -> bool:
+        if isinstance(decided, Value):
+            del self.trace.builder.block.ops[self.mark :]
+            self.places.restore()
+            self.static = False
+            return False
+        self.done = not decided
+        self.iterations += 1
+        if self.iterations > _MOST_ITERATIONS:
+            raise CaptureError(
+                f"while: the condition is known at compile time and still true after"
+                f" {_MOST_ITERATIONS} iterations",
+                loc=self.loc,
+                hint="make the loop's counter a run-time value, such as Int32(0), to get a loop",
+            )
+        return decided
+
+    def body(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The names at the start of the body."""
+        if self.static:
+            return names
+        handed = self._to_values(self.test_leaves, self.before_block.args)
+        assert self.go_on is not None
+        self.trace.builder.emit(control.Condition, self.go_on, *handed, loc=self.loc)
+        close_block(self.trace, self.before_block, self.loc)
+        self.body_block = open_block(self.trace, self._new_block())
+        self.middle = self._start_state(self.body_block.args)
+        return results_of(self.site, self.middle)
+
+    def end(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.static:
+            return names
+        end = snapshot(self.site, names, self.places)
+        args = self.body_block.args
+        leaves, settled = self._leaves_after(self.middle, end)
+        settled = settled and self.test_settled
+        yields = self._to_values(leaves, args) if settled else []
+        if settled:
+            self.trace.builder.emit(control.Yield, *yields, loc=self.loc)
+        close_block(self.trace, self.body_block, self.loc)
+        self.trace.leave_loop()
+        if not settled:
+            self._retrace()
+            return results_of(self.site, self.before)
+        cells = list(self.carried)
+        handed = self.before_block.ops[-1].operands[1:]
+        kept = [
+            i
+            for i, (arg, y) in enumerate(zip(args, yields, strict=True))
+            if y is not arg or handed[i] is not self.before_block.args[i]
+        ]
+        inits = self._prune(cells, kept)
+        op = self.trace.builder.emit(
+            control.While, *inits, regions=(self.before_block, self.body_block), loc=self.loc
+        )
+        _name_results(op, inits)
+        results: dict[Cell, Value | None] = dict.fromkeys(cells)
+        results.update({cells[i]: v for i, v in zip(kept, op.results, strict=True)})
+        self._finish(self.middle, end, results)
+        return results_of(self.site, self.after)
+
+    def _prune(self, cells: list[Cell], kept: list[int]) -> list[Value]:
+        """Drops the carried leaves that nothing changes; the inits of the others."""
+        for block, fixed in ((self.before_block, 1), (self.body_block, 0)):
+            last = block.ops[-1]
+            values = last.operands[fixed:]
+            last.operands = (*last.operands[:fixed], *(values[i] for i in kept))
+            gone = {
+                block.args[i]: self.carried[c].init for i, c in enumerate(cells) if i not in kept
+            }
+            replace_uses(block, gone)
+            block.args[:] = [block.args[i] for i in kept]
+        return [self.carried[cells[i]].init for i in kept]
+
+
+def decide_type() -> Any:
+    return None

@@ -1,0 +1,1 @@
+"""Problems, configs, kernels and the host reference."""

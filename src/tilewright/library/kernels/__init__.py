@@ -1,0 +1,1 @@
+"""GEMM kernels in our own DSL, each readable top to bottom."""

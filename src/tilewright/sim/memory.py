@@ -1,0 +1,154 @@
+"""Byte memories: global buffers at virtual addresses, and a block's shared memory.
+
+Both are *windows*: a run of bytes that begins at an address.  Accesses of 1, 2, 4, 8 or 16 bytes
+at aligned addresses move through a view of the window whose elements have that size, so that one
+NumPy call serves all lanes.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.errors import LaunchError
+
+Array = npt.NDArray[Any]
+
+PAGE = 4096
+GUARD = 1 << 20
+"""Unmapped bytes between two buffers, so that an index slightly too large hits nothing."""
+FIRST_ADDRESS = 0x7F00_0000_0000
+SHARED_BASE = 1024
+"""Where dynamic shared memory begins in the shared window (Hopper keeps the first KiB)."""
+RANK_SHIFT = 24
+"""A CTA's shared window carries its rank in the cluster in the top byte (measured on an H200)."""
+
+# A 16-byte access moves as complex128: NumPy has no wider integer, and copies it bit for bit.
+CARRIER: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype(np.complex128),
+}
+_INIT_UNIT = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.uint64}
+ALL_INIT: dict[int, int] = {
+    size: int.from_bytes(b"\x01" * min(size, 8), "little") for size in CARRIER
+}
+
+
+class Window:
+    """The bytes [start, end).  `init`, if there is one, has a 1 for each byte ever written."""
+
+    __slots__ = ("_init_rows", "_rows", "data", "end", "init", "name", "start")
+
+    def __init__(self, name: str, start: int, data: Array, *, track: bool = False) -> None:
+        self.name = name
+        self.start = start
+        self.end = start + data.size
+        self.data = data
+        self.init: Array | None = np.zeros(data.size, np.uint8) if track else None
+        self._rows: dict[int, tuple[int, Array]] = {}
+        self._init_rows: dict[int, Array] = {}
+
+    def rows(self, size: int) -> tuple[int, Array]:
+        """The aligned rows of `size` bytes: the first one's address, and one carrier per row."""
+        found = self._rows.get(size)
+        if found is None:
+            skip = -self.start % size
+            usable = max(self.data.size - skip, 0) // size * size
+            view = self.data[skip : skip + usable].view(CARRIER[size])
+            found = self._rows[size] = (self.start + skip, view)
+        return found
+
+    def init_rows(self, size: int) -> Array:
+        """The init bytes of `rows(size)`: [rows] integers, [rows, 2] for 16 bytes."""
+        found = self._init_rows.get(size)
+        if found is None:
+            assert self.init is not None, "this window does not track initialisation"
+            skip = -self.start % size
+            usable = max(self.data.size - skip, 0) // size * size
+            found = self.init[skip : skip + usable].view(_INIT_UNIT[size])
+            if size == 16:
+                found = found.reshape(-1, 2)
+            self._init_rows[size] = found
+        return found
+
+    def bytes_at(self, address: int, count: int) -> Array:
+        """A view of `count` bytes, which must lie inside."""
+        at = address - self.start
+        assert 0 <= at and at + count <= self.data.size, "the caller checks the bounds"
+        return self.data[at : at + count]
+
+
+class GlobalMemory:
+    """The device memory that a launch sees: buffers of the caller, at made-up addresses.
+
+    >>> memory = GlobalMemory()
+    >>> a = memory.map(np.zeros(100, np.uint8), "a", real_address=0x1230)
+    >>> a % 4096 == 0x230, memory.window(a + 99).name, memory.window(a + 100)
+    (True, 'a', None)
+    """
+
+    def __init__(self) -> None:
+        self._windows: list[Window] = []
+        self._starts: list[int] = []
+        self._next = FIRST_ADDRESS
+
+    def map(self, data: Array, name: str, real_address: int) -> int:
+        """Maps a writable one-dimensional view of bytes; the address of `data[0]`.
+
+        Stores of the kernel write through to `data`.  The address is congruent to
+        `real_address` modulo 4096, so that alignment is what it is on the machine.
+        """
+        if data.dtype != np.uint8 or data.ndim != 1 or not data.flags.c_contiguous:
+            raise LaunchError(
+                f"map {name}: got {data.dtype} with {data.ndim} dimensions, expected a "
+                "contiguous one-dimensional array of uint8"
+            )
+        start = -(-self._next // PAGE) * PAGE + real_address % PAGE
+        self._next = start + data.size + GUARD
+        self._windows.append(Window(name, start, data))
+        self._starts.append(start)
+        return start
+
+    def window(self, address: int) -> Window | None:
+        """The buffer that holds the byte at `address`, or None."""
+        at = bisect.bisect_right(self._starts, address) - 1
+        if at < 0:
+            return None
+        window = self._windows[at]
+        return window if address < window.end else None
+
+    def describe(self, address: int) -> str:
+        """Where an address lies in relation to the nearest buffer.
+
+        >>> memory = GlobalMemory()
+        >>> memory.describe(memory.map(np.zeros(64, np.uint8), "x", 0) + 70)
+        '6 bytes behind the end of x (64 bytes)'
+        """
+        best = "no buffer is mapped"
+        distance = -1
+        for w in self._windows:
+            before, behind = w.start - address, address - w.end
+            size = f"{w.name} ({w.data.size} bytes)"
+            if before <= 0 and behind < 0:
+                return f"byte {-before} of {size}"
+            gap, text = (
+                (before, f"{before} bytes before the start of {size}")
+                if before > 0
+                else (behind, f"{behind} bytes behind the end of {size}")
+            )
+            if distance < 0 or gap < distance:
+                distance, best = gap, text
+        return best
+
+
+def shared_window(size: int, rank: int) -> Window:
+    """The dynamic shared memory of CTA `rank` of its cluster."""
+    return Window(
+        "shared memory", (rank << RANK_SHIFT) + SHARED_BASE, np.zeros(size, np.uint8), track=True
+    )

@@ -1,0 +1,265 @@
+"""Who runs next: the groups of a cluster in turn, its engines at seeded moments.
+
+A group runs until it blocks, parks at a join, polls, or ends.  In each round every group that can
+run does; then engines finish what is due, and blocked groups are asked whether they may go on.
+Only when nothing else is possible, in this order: engines finish early, parked groups go on
+without their siblings, timed waits give up.  If that is not possible either, it is a deadlock.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import SimulationError, TilewrightError
+from tilewright.sim.exec_control import EXIT, PARK, STOP, Poll
+from tilewright.sim.group import SAME, Group, Join
+from tilewright.sim.state import Cluster, Dim3, Pending, Run, Wait
+from tilewright.sim.values import Val
+
+
+class Crew:
+    """The groups of one cluster."""
+
+    def __init__(self, cluster: Cluster, slots: list[Val]) -> None:
+        self.cluster = cluster
+        self.run = cluster.run
+        self.ready: deque[Group] = deque(
+            Group(cta, np.arange(cta.size), 0, slots.copy(), None) for cta in cluster.ctas
+        )
+        self.blocked: list[Group] = []
+        self.joins: list[Join] = []
+        """Joins at which someone is parked."""
+        self.idle = 0
+        """Rounds in a row in which the groups only polled."""
+
+    @property
+    def done(self) -> bool:
+        return not (self.ready or self.blocked or self.joins)
+
+    def round(self) -> bool:
+        """Lets everyone have a turn; whether anything happened besides polling."""
+        worked = False
+        for _ in range(len(self.ready)):
+            worked |= self._turn(self.ready.popleft())
+            if self.run.stopped:
+                return True
+        worked |= self._engines()
+        worked |= self._wake()
+        if not worked:
+            worked = self._engines(forced=True) or self._release_parked() or self._time_out()
+        if worked or not self.done:
+            self.idle = 0 if worked else self.idle + 1
+        return worked
+
+    def stuck(self) -> bool:
+        """Nothing can ever run again (unless another cluster changes what someone polls)."""
+        return not self.ready and not self.done
+
+    # -- one group ----------------------------------------------------------------------------
+
+    def _turn(self, g: Group) -> bool:
+        """Runs `g` until it stops; False if it only polled."""
+        while True:
+            signal = execute(self.run, g)
+            if type(signal) is Poll:
+                g.pc = signal.pc
+                self.ready.append(g)
+                return not signal.idle(g)
+            if isinstance(signal, Wait):
+                if signal.ready():
+                    signal.finish(g, timed_out=False)
+                    continue
+                g.wait = signal
+                self.blocked.append(g)
+            elif type(signal) is list:
+                self.ready.extendleft(reversed(signal))
+            elif signal is PARK:
+                self._park(g)
+            elif signal is EXIT:
+                g.cta.exit(g)
+            else:
+                assert signal is STOP, f"unknown signal {signal!r}"
+                self.run.stopped = True
+            return True
+
+    def _park(self, g: Group) -> None:
+        join = g.join
+        assert join is not None, "only a group with a join parks"
+        merged = join.arrive(g)
+        if merged is not None:
+            self.ready.appendleft(merged)
+            if join in self.joins:
+                self.joins.remove(join)
+        elif join not in self.joins:
+            self.joins.append(join)
+
+    # -- everyone else --------------------------------------------------------------------------
+
+    def _engines(self, *, forced: bool = False) -> bool:
+        """Finishes what is due; if `forced`, one operation that is not."""
+        pending = self.cluster.pending
+        if not pending:
+            return False
+        if forced:
+            chosen = pending.pop(self.run.random.randrange(len(pending)))
+            chosen.finish()
+            return True
+        due: list[Pending] = []
+        for p in pending:
+            p.delay -= 1
+            if p.delay <= 0:
+                due.append(p)
+        self.run.random.shuffle(due)
+        for p in due:
+            pending.remove(p)
+            p.finish()
+        return bool(due)
+
+    def _wake(self) -> bool:
+        woken = [g for g in self.blocked if g.wait.ready()]
+        for g in woken:
+            self.blocked.remove(g)
+            self._resume(g, timed_out=False)
+        return bool(woken)
+
+    def _resume(self, g: Group, *, timed_out: bool) -> None:
+        wait, g.wait = g.wait, None
+        wait.finish(g, timed_out=timed_out)
+        self.ready.append(g)
+
+    def _release_parked(self) -> bool:
+        if not self.joins or self.ready:
+            return False
+        self.ready.append(self.joins.pop(0).release())
+        return True
+
+    def _time_out(self) -> bool:
+        """Timed waits give up.  Not progress: the caller counts such rounds."""
+        for g in [g for g in self.blocked if g.wait.timed]:
+            self.blocked.remove(g)
+            self._resume(g, timed_out=True)
+        return False
+
+
+def execute(run: Run, g: Group) -> Any:
+    """Steps of `g` until one gives a signal; the program counter is behind that step."""
+    steps, executed, weight = run.program.steps, run.executed, g.warps
+    pc = g.pc
+    count = 0
+    try:
+        for count in itertools.count(1):
+            executed[pc] += weight
+            signal = steps[pc](g)
+            if signal is None:
+                pc += 1
+            elif type(signal) is int:
+                pc = signal
+                if count > run.options.max_steps:
+                    return _livelock(run, g, pc)
+            else:
+                g.pc = pc + 1
+                run.steps += count
+                if type(signal) is list:
+                    for part in signal:
+                        part.pc = pc if part.pc == SAME else part.pc
+                return signal if run.steps <= run.options.max_steps else _livelock(run, g, pc)
+    except TilewrightError:
+        raise
+    except Exception as error:
+        op = run.program.ops[pc]
+        raise SimulationError(
+            f"simulate {run.program.func_name}: executing {op.name if op else 'a join'} failed: "
+            f"{type(error).__name__}: {error}",
+            loc=op.loc if op else None,
+            details={"by": g.name()},
+        ) from error
+    raise AssertionError("a program ends with a signal")
+
+
+def _livelock(run: Run, g: Group, pc: int) -> str:
+    op = run.program.ops[pc]
+    run.log.add(
+        "livelock",
+        f"the run was given up after {run.options.max_steps} instructions; it may be an endless "
+        "loop, or just long: SimOptions(max_steps=...) raises the limit",
+        place=op,
+        loc=op.loc if op else None,
+        agent=g.name(),
+    )
+    return STOP
+
+
+def report_deadlock(crews: list[Crew]) -> None:
+    """Says who waits for what, for every group that has not ended."""
+    run = crews[0].run
+    lines, first = [], None
+    for crew in crews:
+        for g in crew.blocked:
+            first = first or g
+            where = f" ({g.wait.op.loc})" if g.wait.op.loc else ""
+            lines.append(f"{g.name()}: {g.wait.op.name}{where} waits for {g.wait.describe()}")
+        for g in crew.ready:
+            op = next((o for o in run.program.ops[g.pc :] if o is not None), None)
+            where = f" ({op.loc})" if op is not None and op.loc else ""
+            lines.append(f"{g.name()}: polls in a loop whose condition never changes{where}")
+        for join in crew.joins:
+            lines += [f"{p.name()}: waits for its warp's other threads" for p in join.parked]
+    op = first.wait.op if first else None
+    run.log.add(
+        "deadlock",
+        f"{len(lines)} group{'s' if len(lines) != 1 else ''} of threads can never go on\n  "
+        + "\n  ".join(lines[:40]),
+        loc=op.loc if op else None,
+        agent=first.name() if first else "",
+    )
+
+
+def run_grid(run: Run, slots: list[Val], sm_count: int) -> None:
+    """Runs all clusters, one after another; more at a time only while the others poll."""
+    cx, cy, cz = (g // c for g, c in zip(run.grid, run.cluster, strict=True))
+    waiting = ((x, y, z) for z in range(cz) for y in range(cy) for x in range(cx))
+    size = run.cluster[0] * run.cluster[1] * run.cluster[2]
+    limit = max(sm_count // size, 1)
+    crews: deque[Crew] = deque()
+    exhausted = not _start(run, slots, waiting, crews)
+    while crews and not run.stopped:
+        crew = crews[0]
+        worked = crew.round()
+        if crew.done:
+            _finish(crew)
+            crews.popleft()
+            if not crews:
+                _start(run, slots, waiting, crews)
+            continue
+        if worked:
+            continue
+        crews.rotate(-1)
+        if not exhausted and len(crews) < limit and crew.idle > 2:
+            exhausted = not _start(run, slots, waiting, crews)
+            crews.rotate(1)
+        elif all(c.stuck() or c.idle > run.options.spin_rounds for c in crews) or (
+            crew.stuck() and not any(c.ready for c in crews)
+        ):
+            report_deadlock(list(crews))
+            return
+
+
+def _start(run: Run, slots: list[Val], waiting: Any, crews: deque[Crew]) -> bool:
+    index: Dim3 | None = next(waiting, None)
+    if index is None:
+        return False
+    crews.append(Crew(Cluster(run, index, slots), slots))
+    return True
+
+
+def _finish(crew: Crew) -> None:
+    """The cluster has ended: engines complete what nobody waited for."""
+    cluster = crew.cluster
+    while cluster.pending:
+        cluster.pending.pop(0).finish()
+    for cta in cluster.ctas:
+        cta.end()

@@ -1,0 +1,196 @@
+"""The state of a run: the run itself, its clusters, and the blocks in them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tilewright.ir.core import Op
+from tilewright.sim.barriers import ClusterBarrier, MBarrier, NamedBarrier
+from tilewright.sim.counters import Counters
+from tilewright.sim.findings import FindingLog
+from tilewright.sim.memory import RANK_SHIFT, SHARED_BASE, GlobalMemory, Window, shared_window
+from tilewright.sim.options import SimOptions
+from tilewright.sim.registers import RegisterArray
+from tilewright.sim.values import Array, Val
+
+if TYPE_CHECKING:
+    from tilewright.sim.copies import BulkGroup, CpAsyncBatch
+    from tilewright.sim.group import Group
+    from tilewright.sim.program import Program
+    from tilewright.sim.tensor_cores import WgmmaPipe
+
+Dim3 = tuple[int, int, int]
+REGISTERS = 65536
+"""32-bit registers of an SM."""
+
+
+class Observer(Protocol):
+    """What a sanitizer is told.  `agent` is a group of threads or the name of an engine."""
+
+    def access(
+        self, agent: Group | str, space: str, kind: str, addresses: Val, size: int, op: Op
+    ) -> None:
+        """`kind`: 'read', 'write' or 'atomic'; `addresses` uniform or one per lane."""
+
+    def sync(self, agent: Group | str, kind: str, what: object, op: Op) -> None:
+        """`kind`: 'arrive', 'wait', 'fence'; `what` is the barrier or a word for it."""
+
+
+class Run:
+    """One simulation of one launch."""
+
+    def __init__(
+        self,
+        program: Program,
+        memory: GlobalMemory,
+        options: SimOptions,
+        grid: Dim3,
+        block: Dim3,
+        cluster: Dim3,
+        smem_bytes: int,
+    ) -> None:
+        self.program = program
+        self.memory = memory
+        self.options = options
+        self.grid = grid
+        self.block = block
+        self.cluster = cluster
+        self.smem_bytes = smem_bytes
+        self.log = FindingLog(options.max_findings)
+        self.counters = Counters()
+        self.executed = [0] * len(program.steps)
+        self.steps = 0
+        self.printed: list[str] = []
+        self.random = random.Random(options.seed)
+        self.observer: Observer | None = None
+        self.stopped = False
+        """An `assert` of the kernel failed."""
+        x, y, z = block
+        linear = np.arange(x * y * z, dtype=np.int32)
+        self.thread_idx = (linear % x, linear // x % y, linear // (x * y))
+
+
+@dataclass(slots=True)
+class Pending:
+    """Something asynchronous that has been issued: `finish` makes it happen."""
+
+    finish: Callable[[], None]
+    delay: int
+    """Scheduler rounds to let pass first."""
+    cta: Cta
+    what: str
+    op: Op
+
+
+class Cluster:
+    """Blocks that run at the same time and see each other's shared memory."""
+
+    def __init__(self, run: Run, index: Dim3, slots: list[Val]) -> None:
+        self.run = run
+        self.barrier = ClusterBarrier()
+        self.pending: list[Pending] = []
+        self.ctas: list[Cta] = []
+        cx, cy, cz = run.cluster
+        for rank in range(cx * cy * cz):
+            inside = (rank % cx, rank // cx % cy, rank // (cx * cy))
+            where = tuple(i * c + r for i, c, r in zip(index, run.cluster, inside, strict=True))
+            self.ctas.append(Cta(self, rank, where, inside, slots))  # type: ignore[arg-type]
+
+    def live(self) -> int:
+        return sum(cta.live for cta in self.ctas)
+
+    def issue(self, finish: Callable[[], None], cta: Cta, what: str, op: Op) -> None:
+        """Hands an operation to an engine, which finishes it at once, soon, or late."""
+        run = self.run
+        if run.random.random() < run.options.eager:
+            finish()
+            return
+        self.pending.append(Pending(finish, run.random.randrange(1, 24), cta, what, op))
+
+
+class Cta:
+    """One block: its threads' shared memory, register arrays and barriers."""
+
+    def __init__(
+        self, cluster: Cluster, rank: int, index: Dim3, inside: Dim3, slots: list[Val]
+    ) -> None:
+        self.cluster = cluster
+        self.run: Run = cluster.run
+        self.rank = rank
+        self.index = index
+        self.inside = inside
+        self.args = slots
+        """The initial slots: the kernel's arguments are in them."""
+        x, y, z = self.run.block
+        self.size = x * y * z
+        self.live = self.size
+        self.name = f"block {index}" + (f" (rank {rank})" if len_of(self.run.cluster) > 1 else "")
+        self.smem: Window = shared_window(self.run.smem_bytes, rank)
+        self.registers: list[RegisterArray | None] = [None] * self.run.program.register_arrays
+        self.mbarriers: dict[int, MBarrier] = {}
+        """By byte offset in shared memory."""
+        self.named: dict[int, NamedBarrier] = {}
+        self.copies: list[CpAsyncBatch] = []
+        self.copy_groups: Array = np.zeros(self.size, np.int64)
+        """cp.async groups that each thread has committed."""
+        self.bulk: dict[int, list[BulkGroup]] = {}
+        """Per thread, bulk store groups: the last one is open."""
+        self.pipes: dict[int, WgmmaPipe] = {}
+        """Per warpgroup."""
+        entry = min(REGISTERS // self.size // 8 * 8, 256)
+        self.register_pool = entry * 128 * (-(-self.size // 128))
+        self.registers_of = [entry] * (-(-self.size // 128))
+
+    def thread_name(self, thread: int) -> str:
+        return f"{self.name}, thread {thread} (warp {thread >> 5}, lane {thread & 31})"
+
+    def barrier_at(self, address: int) -> tuple[MBarrier | None, int]:
+        """The mbarrier at a shared address (of any CTA of the cluster), and its offset."""
+        offset = (address & ((1 << RANK_SHIFT) - 1)) - SHARED_BASE
+        return self.mbarriers.get(offset), offset
+
+    def place(self, offset: int) -> str:
+        """The name of what lies at a byte offset of shared memory, as people know it."""
+        return self.run.program.shared_place(offset)
+
+    def exit(self, g: Group) -> None:
+        """The threads of `g` are done: barriers stop waiting for them."""
+        self.live -= g.n
+        for barrier in self.named.values():
+            if barrier.count == 0:
+                barrier.release(self.live)
+        self.cluster.barrier.release(self.cluster.live())
+
+    def end(self) -> None:
+        """Every thread of the cluster has exited."""
+
+
+def len_of(shape: Dim3) -> int:
+    return shape[0] * shape[1] * shape[2]
+
+
+class Wait:
+    """Why a group is blocked.  `ready` is asked again and again; `finish` runs when it goes on."""
+
+    timed = False
+    """Gives up when nothing else in the cluster can run (try_wait)."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+    def ready(self) -> bool:
+        raise NotImplementedError
+
+    def finish(self, g: Group, *, timed_out: bool) -> None:
+        """Writes results, if the instruction has any."""
+
+    def describe(self) -> str:
+        raise NotImplementedError
+
+    def details(self) -> dict[str, Any]:
+        return {}
