@@ -12,8 +12,11 @@ from tilewright.layout import (
     ComposedLayout,
     Layout,
     Swizzle,
+    ceil_div,
     composition,
     cosize,
+    domain_distribute,
+    evenly_divides,
     flat_divide,
     inner_partition,
     local_partition,
@@ -158,3 +161,17 @@ def test_extent_of_every_divide_is_that_of_the_source() -> None:
     for tile in (1, 2, 3, 4, 6, 12):
         a = Layout((12, 5), (5, 1))
         assert extent(logical_divide(a, (tile,))) == 60
+
+
+def test_ceil_div_and_evenly_divides() -> None:
+    assert ceil_div((8, 16), Layout(((4, 8),), ((1, 4),))) == 4
+    assert evenly_divides((32, 64), (Layout(8, 2), 32))
+    assert not evenly_divides((32, 64), (Layout(8, 3), 32))
+    with pytest.raises(LayoutError, match="pieces of size 0"):
+        ceil_div(7, 0)
+    with pytest.raises(LayoutError, match=r"\(2,4,2\) has more modes than \(4,8\)"):
+        ceil_div((4, 8), (2, 4, 2))
+
+
+def test_domain_distribute() -> None:
+    assert str(domain_distribute(((64, 3), (8, 8)), 128)) == "(64,2):(1,192)"

@@ -15,11 +15,8 @@ from tilewright.layout import (
     E,
     Layout,
     Swizzle,
-    ceil_div,
     complement,
     cosize,
-    domain_distribute,
-    evenly_divides,
     left_inverse,
     make_layout,
     max_alignment,
@@ -158,6 +155,19 @@ def test_max_common_layout_law(a: Layout, b: Layout) -> None:
     assert max_common_vector(a, b) == extent(r)
 
 
+def test_max_common_vector_of_swizzled_layouts() -> None:
+    smem = Layout((8, 64), (64, 1))
+    fragment = Layout((8, 64), (64, 1))
+    for base, offset, want in ((3, 0, 8), (4, 0, 16), (3, 4, 4), (3, 64, 8)):
+        swizzled = ComposedLayout(Swizzle(3, base, 3), offset, smem)
+        assert max_common_vector(swizzled, fragment) == want
+        assert max_common_vector(fragment, swizzled) == want
+        run = max_common_layout(swizzled, fragment)
+        moved = [swizzled(run(i)) for i in range(want)]
+        assert moved == list(range(moved[0], moved[0] + want))
+    assert max_common_vector(ComposedLayout(Layout(512), 0, smem), fragment) == 1
+
+
 @settings(max_examples=200, deadline=None)
 @given(layouts())
 def test_max_alignment_law(a: Layout) -> None:
@@ -171,17 +181,3 @@ def test_max_alignment_of_swizzles_and_offsets() -> None:
     assert max_alignment(ComposedLayout(Swizzle(3, 3, 3), 0, a)) == 8
     assert max_alignment(ComposedLayout(Swizzle(3, 3, 3), 4, a)) == 4
     assert str(upcast(a, max_alignment(a))) == "(1,1):(1,1)"
-
-
-def test_ceil_div_and_evenly_divides() -> None:
-    assert ceil_div((8, 16), Layout(((4, 8),), ((1, 4),))) == 4
-    assert evenly_divides((32, 64), (Layout(8, 2), 32))
-    assert not evenly_divides((32, 64), (Layout(8, 3), 32))
-    with pytest.raises(LayoutError, match="pieces of size 0"):
-        ceil_div(7, 0)
-    with pytest.raises(LayoutError, match=r"\(2,4,2\) has more modes than \(4,8\)"):
-        ceil_div((4, 8), (2, 4, 2))
-
-
-def test_domain_distribute() -> None:
-    assert str(domain_distribute(((64, 3), (8, 8)), 128)) == "(64,2):(1,192)"

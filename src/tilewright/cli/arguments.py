@@ -59,9 +59,7 @@ class Parser(argparse.ArgumentParser):
         )
 
 
-def value(
-    read: Callable[[str, str], Any], flag: str
-) -> Callable[[str], Any]:
+def value(read: Callable[[str, str], Any], flag: str) -> Callable[[str], Any]:
     """An argparse `type` out of a reader of the value grammar, which is told its flag."""
     return lambda text: read(text, flag)
 
@@ -80,10 +78,14 @@ def boolean(text: str, flag: str) -> bool:
     raise TilewrightError(f"{flag}: {text!r}, expected true or false")
 
 
-def add_boolean(parser: argparse.ArgumentParser, flag: str, default: bool, text: str) -> None:
+def add_boolean(
+    where: argparse._ActionsContainer, flag: str, default: bool, text: str, short: str = ""
+) -> None:
     """A switch that may be given bare (true) or with a value, as CUTLASS's are."""
-    parser.add_argument(
+    where.add_argument(
         flag,
+        *([short] if short else []),
+        dest=(short or flag).removeprefix("--").replace("-", "_"),
         nargs="?",
         const=True,
         default=default,

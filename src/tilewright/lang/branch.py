@@ -113,9 +113,7 @@ class Branch:
             self.after.append(self.before)
         merged, plan = self._plan()
         values = self._append([pair for _, pair in plan])
-        new = {
-            (key, pair.path): value for (key, pair), value in zip(plan, values, strict=True)
-        }
+        new = {(key, pair.path): value for (key, pair), value in zip(plan, values, strict=True)}
         for key in {key for key, _ in plan}:
             merged[key] = substitute(key, merged[key], new)
         self.places.write(merged)
@@ -172,6 +170,16 @@ def is_speculatable(block: Block) -> bool:
 
 class Choice(Branch):
     """A conditional expression, `and` or `or`, on a run-time condition."""
+
+    def join(self, first: Any, second: Any, word: str) -> Any:
+        """The value of ``first and second`` or ``first or second``, with `second` just traced."""
+        if word == "and":
+            self.end((), {RESULT: second})
+            self.orelse()
+            self.end((), {RESULT: first})
+            return self.finish(second, first)
+        self.end((), {RESULT: second})
+        return self.finish(first, second)
 
     def finish(self, first: Any, second: Any) -> Any:
         """The value: that of the first arm where the condition holds, else that of the second."""

@@ -41,8 +41,9 @@ from tilewright.lang.regions import (
     results_of,
     snapshot,
 )
-from tilewright.lang.scalar import Scalar
+from tilewright.lang.scalar import Scalar, is_number, static_number
 from tilewright.lang.trace import Trace
+from tilewright.numeric.dtypes import BOOL
 
 Cell = tuple[Key, Path]
 _AROUND = ("before the loop", "after its body")
@@ -61,9 +62,11 @@ class StaticLoop:
         self._item: Any = None
 
     def again(self) -> bool:
-        for self._item in self._items:
-            return True
-        return False
+        try:
+            self._item = next(self._items)
+        except StopIteration:
+            return False
+        return True
 
     def item(self) -> Any:
         return self._item
@@ -105,7 +108,7 @@ class _RunTimeLoop:
         self.mark = 0
         self.kernels: dict[str, Any] = {}
         self.memory_key: object = None
-        self.prints: list[str] = []
+        self.after: State = {}
 
     # Entering.
 
@@ -138,7 +141,7 @@ class _RunTimeLoop:
 
             def collect(path: Path, leaf: Any, key: Key = key) -> Any:
                 kind = self.kinds.get((key, path))
-                if kind is not None:
+                if kind is not None and _fits(leaf, kind):
                     init = to_ir(leaf, kind)
                     self.carried[key, path] = Carried(kind, init, leaf)
                 return leaf
@@ -160,8 +163,9 @@ class _RunTimeLoop:
         return state
 
     def _new_block(self, first: list[Any] | None = None) -> Block:
-        types = [*(first or []), *(ir_type(c.kind) for c in self.carried.values())]
-        return Block(types, [""] * len(first or []) + [_hint(c.init) for c in self.carried.values()])
+        first = first or []
+        types = [*first, *(ir_type(c.kind) for c in self.carried.values())]
+        return Block(types, [""] * len(first) + [_hint(cell) for cell in self.carried])
 
     # Leaving.
 
@@ -204,7 +208,7 @@ class _RunTimeLoop:
         self.trace.module.kernels.clear()
         self.trace.module.kernels.update(self.kernels)
         self.places.restore()
-        self.trace.drop_prints(self.prints)
+        self.trace.release_prints(keep=False)
 
     def _finish(self, start: State, end: State, results: Mapping[Cell, Value | None]) -> None:
         """The cells after the loop; a result of None is a carried leaf that nothing changed."""
@@ -226,16 +230,23 @@ class _RunTimeLoop:
         self.places.write(after)
         self.after = after
         self.done = True
-        self.trace.keep_prints(self.prints)
+        self.trace.release_prints(keep=True)
 
-    def results(self, _names: tuple[Any, ...]) -> tuple[Any, ...]:
-        return results_of(self.site, self.after)
+    def results(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The names after the loop."""
+        return names if self.static else results_of(self.site, self.after)
 
-    after: State
+
+def _hint(cell: Cell) -> str:
+    """What the generated code may call a carried value."""
+    key, path = cell
+    name = key if isinstance(key, str) else key[1]
+    steps = [step[1] if isinstance(step, tuple) else step for step in path]
+    return "_".join(str(part) for part in (name, *steps))
 
 
-def _hint(init: Value) -> str:
-    return init.name
+def _fits(leaf: Any, kind: Any) -> bool:
+    return is_number(leaf) if isinstance(kind, type) else getattr(leaf, "type", None) == kind
 
 
 class ForLoop(_RunTimeLoop):
@@ -255,6 +266,8 @@ class ForLoop(_RunTimeLoop):
         self.unroll = unroll
         self.body = Block()
         self.start: State = {}
+        self.ends: list[Value] = []
+        self.last_index: State = {}
 
     def again(self) -> bool:
         return not self.done
@@ -263,15 +276,13 @@ class ForLoop(_RunTimeLoop):
         if self.traces == 0 and self.memory_key is None:
             self._remember_entry(names, loaded)
         self.trace.enter_loop(self.memory_key)
-        self.prints = self.trace.hold_prints()
+        self.trace.hold_prints()
         self._make_inits()
         self.ends = [b.ir_value() for b in self.bounds]
         self.body = self._new_block([ir_type(self.kind)])
         open_block(self.trace, self.body)
         self.start = self._start_state(self.body.args[1:])
         return results_of(self.site, self.start)
-
-    ends: list[Value]
 
     def item(self) -> Any:
         return self.kind._of(self.body.args[0])
@@ -288,31 +299,53 @@ class ForLoop(_RunTimeLoop):
             return results_of(self.site, self.before)
         cells = list(self.carried)
         kept = [i for i, (arg, y) in enumerate(zip(args, yields, strict=True)) if y is not arg]
-        replace_uses(
-            self.body,
-            {args[i]: self.carried[c].init for i, c in enumerate(cells) if i not in kept},
-        )
-        # The yields may name pruned arguments: they went through the same replacement.
+        pruned = {args[i]: self.carried[c].init for i, c in enumerate(cells) if i not in kept}
+        replace_uses(self.body, pruned)
         builder = self.trace.builder
         with builder.inside(self.body):
             last = builder.emit(control.Yield, *(yields[i] for i in kept), loc=self.loc)
-        pruned = {args[i]: self.carried[c].init for i, c in enumerate(cells) if i not in kept}
+        # A yield may hand on a pruned argument of another cell.
         last.operands = tuple(pruned.get(v, v) for v in last.operands)
         self.body.args[1:] = [args[i] for i in kept]
         inits = [self.carried[cells[i]].init for i in kept]
         op = builder.emit(
             control.For, *self.ends, *inits, regions=(self.body,), unroll=self.unroll, loc=self.loc
         )
-        _name_results(op, [self.carried[cells[i]].init for i in kept])
+        _name_results(op, [cells[i] for i in kept])
         results: dict[Cell, Value | None] = dict.fromkeys(cells)
         results.update({cells[i]: v for i, v in zip(kept, op.results, strict=True)})
+        self._keep_last_index(end)
         self._finish(self.start, end, results)
         return results_of(self.site, self.after)
 
+    def _keep_last_index(self, end: State) -> None:
+        """Gives the loop variable its last value afterwards, where the trip count is known."""
+        trips = static_range(self.bounds)
+        for name in self.site.names:
+            item = end.get(name)
+            if (
+                trips
+                and is_undefined(self.before[name])
+                and isinstance(item, Scalar)
+                and item.raw is self.body.args[0]
+            ):
+                self.last_index[name] = self.kind(trips[-1])
 
-def _name_results(op: Op, inits: list[Value]) -> None:
-    for result, init in zip(op.results, inits, strict=True):
-        result.name = init.name
+    def results(self, _names: tuple[Any, ...]) -> tuple[Any, ...]:
+        return results_of(self.site, self.after | self.last_index)
+
+
+def static_range(bounds: tuple[Scalar, ...]) -> range | None:
+    """The range, if all of its bounds are known at compile time."""
+    known = [static_number(b) for b in bounds]
+    if any(n is None for n in known):
+        return None
+    return range(*(int(n) for n in known if n is not None))
+
+
+def _name_results(op: Op, cells: list[Cell]) -> None:
+    for result, cell in zip(op.results, cells, strict=True):
+        result.name = _hint(cell)
 
 
 class WhileLoop(_RunTimeLoop):
@@ -343,10 +376,9 @@ class WhileLoop(_RunTimeLoop):
             self.memory_key = None
             self.kinds = {}
             self._remember_entry(names, loaded)
-            self.after = self.before
             return names
         self.trace.enter_loop(self.memory_key)
-        self.prints = self.trace.hold_prints()
+        self.trace.hold_prints()
         self._make_inits()
         self.before_block = open_block(self.trace, self._new_block())
         self.start = self._start_state(self.before_block.args)
@@ -358,7 +390,7 @@ class WhileLoop(_RunTimeLoop):
         if self.static:
             return self._probe(decided)
         if not isinstance(decided, Value):
-            decided = tracer.constant(decided, decide_type())
+            decided = tracer.constant(decided, BOOL)
         names = results_of(self.site, self.start)
         self.middle = snapshot(self.site, names, self.places)
         self.test_leaves, self.test_settled = self._leaves_after(self.start, self.middle)
@@ -420,7 +452,7 @@ class WhileLoop(_RunTimeLoop):
         op = self.trace.builder.emit(
             control.While, *inits, regions=(self.before_block, self.body_block), loc=self.loc
         )
-        _name_results(op, inits)
+        _name_results(op, [cells[i] for i in kept])
         results: dict[Cell, Value | None] = dict.fromkeys(cells)
         results.update({cells[i]: v for i, v in zip(kept, op.results, strict=True)})
         self._finish(self.middle, end, results)
@@ -438,7 +470,3 @@ class WhileLoop(_RunTimeLoop):
             replace_uses(block, gone)
             block.args[:] = [block.args[i] for i in kept]
         return [self.carried[cells[i]].init for i in kept]
-
-
-def decide_type() -> Any:
-    return None

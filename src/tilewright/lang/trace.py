@@ -24,16 +24,19 @@ class Trace:
     """One function being captured.
 
     `module` collects the kernels, `target` is the architecture (None: not chosen), `func.kind`
-    says whether this is the host function or a kernel.  `site_memory` and `operands` belong to
-    `control`: what loops learned about their bodies, and the open conditional expressions.
+    says whether this is the host function or a kernel.  `operands` are the open conditional
+    expressions of `control`; `loop_memory` is what loops learned about their bodies, which is of
+    use when an enclosing loop is traced again.
     """
 
     func: Func
     module: Module
     target: Any = None
     builder: Builder = field(default_factory=Builder)
-    site_memory: dict[object, Any] = field(default_factory=dict)
     operands: list[Any] = field(default_factory=list)
+    loop_memory: dict[object, Any] = field(default_factory=dict)
+    _loops: list[tuple[object, dict[int, int]]] = field(default_factory=lambda: [(None, {})])
+    _prints: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.builder.blocks[:] = [self.func.body]
@@ -46,6 +49,34 @@ class Trace:
     def depth(self) -> int:
         """How many blocks are open: 1 outside run-time loops and branches."""
         return len(self.builder.blocks)
+
+    def next_loop(self, site: object) -> object:
+        """The identity of the loop that begins at `site`: the same when it is traced again."""
+        parent, counts = self._loops[-1]
+        number = counts[id(site)] = counts.get(id(site), 0) + 1
+        return (parent, id(site), number)
+
+    def enter_loop(self, key: object) -> None:
+        self._loops.append((key, {}))
+
+    def leave_loop(self) -> None:
+        self._loops.pop()
+
+    def print(self, text: str) -> None:
+        """Prints now, or once the trace of the enclosing loop turns out to be the last."""
+        if self._prints:
+            self._prints[-1].append(text)
+        else:
+            print(text, end="")
+
+    def hold_prints(self) -> None:
+        self._prints.append([])
+
+    def release_prints(self, *, keep: bool) -> None:
+        """Ends what `hold_prints` began: prints what was held, or forgets it."""
+        for text in self._prints.pop():
+            if keep:
+                self.print(text)
 
 
 _stack: list[Trace] = []

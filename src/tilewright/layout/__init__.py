@@ -14,6 +14,9 @@ from tilewright.layout.coord import (
     make_basis_like,
 )
 from tilewright.layout.divide import (
+    ceil_div,
+    domain_distribute,
+    evenly_divides,
     flat_divide,
     inner_partition,
     local_partition,
@@ -48,10 +51,7 @@ from tilewright.layout.int_tuple import (
     wrap,
 )
 from tilewright.layout.inverse import (
-    ceil_div,
     complement,
-    domain_distribute,
-    evenly_divides,
     left_inverse,
     max_alignment,
     max_common_layout,

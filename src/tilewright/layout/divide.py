@@ -11,17 +11,28 @@ one stride walks the mode; a divide that would run over a mode's end *inside* an
 from __future__ import annotations
 
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
 from tilewright.errors import LayoutError
 from tilewright.layout.basis import ScaledBasis
 from tilewright.layout.compose import composition
 from tilewright.layout.coord import dice_tuple
-from tilewright.layout.int_tuple import Coord, flatten_tuple, fmt, leaves, product_each, wrap
-from tilewright.layout.inverse import complement, complement_basis
+from tilewright.layout.int_tuple import (
+    Coord,
+    IntTuple,
+    ceil_div_tuple,
+    flatten_tuple,
+    fmt,
+    leaves,
+    product,
+    product_each,
+    wrap,
+)
+from tilewright.layout.inverse import complement, complement_basis, from_flat
 from tilewright.layout.layout import Layout, make_layout, trusted
-from tilewright.layout.leaf import ceil_div_leaf, mul
-from tilewright.layout.modes import coalesce, slice_and_offset
+from tilewright.layout.leaf import Leaf, ceil_div_leaf, mul, provably_equal
+from tilewright.layout.modes import coalesce, shape, size, slice_and_offset
 from tilewright.layout.swizzle import ComposedLayout, LayoutT
 
 Tiler = Any
@@ -47,12 +58,12 @@ def logical_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
     if tiler is None:
         return layout
     if isinstance(tiler, (tuple, list)):
-        parts = _by_mode(layout, tuple(tiler), "logical_divide", logical_divide)
+        parts = by_mode(layout, tuple(tiler), "logical_divide", logical_divide)
         return make_layout(*parts)
     return _divide(layout, tiler)
 
 
-def _by_mode(layout: Layout, tiler: tuple[Tiler, ...], name: str, fn: Any) -> list[Layout]:
+def by_mode(layout: Layout, tiler: tuple[Tiler, ...], name: str, fn: Any) -> list[Layout]:
     """`fn` of each mode and its tiler; modes without one stay."""
     modes = list(layout)
     if len(tiler) > len(modes):
@@ -147,7 +158,7 @@ def _static_tiler(tiler: Tiler) -> bool:
 def _zipped(layout: Layout, tiler: tuple[Tiler, ...]) -> Layout:
     if not tiler:
         return make_layout(trusted((), (), True), layout)
-    parts = _by_mode(layout, tiler, "zipped_divide", zipped_divide)[: len(tiler)]
+    parts = by_mode(layout, tiler, "zipped_divide", zipped_divide)[: len(tiler)]
     rests = [p[1] for p in parts] + list(layout)[len(tiler) :]
     return make_layout(make_layout(*(p[0] for p in parts)), make_layout(*rests))
 
@@ -277,3 +288,51 @@ def local_partition(
     if proj is not None:
         tiler, coord = dice_tuple(proj, tiler), dice_tuple(proj, coord)
     return outer_partition(layout, tiler, coord)
+
+
+def ceil_div(a: IntTuple, b: Any) -> IntTuple:
+    """``ceil(a / b)`` by mode: how many tiles of `b` cover `a`.
+
+    Modes that `b` lacks count as 1; a scalar `b` is used up from the left; a layout `b` tiles the
+    linear index.
+
+    Raises: LayoutError if `b` has more modes than `a`, or holds a zero.
+
+    >>> ceil_div((10, 7), (4, 3)), ceil_div((16, 32), Layout((4, 8), (1, 4)))
+    ((3, 3), 16)
+    """
+    if isinstance(b, (Layout, ComposedLayout)):
+        return complement(b, a).shape
+    return ceil_div_tuple(a, tuple(b) if isinstance(b, list) else b)
+
+
+def evenly_divides(a: IntTuple, b: Any) -> bool:
+    """Tiles `b` (a shape, a layout, or a tuple of these) cover shape `a` without remainder.
+
+    >>> evenly_divides((4, 6), (2, 3)), evenly_divides((32, 64), 128), evenly_divides((4, 6), 5)
+    (True, True, False)
+    """
+    if isinstance(b, (tuple, list)):
+        modes = wrap(a)
+        if len(b) > len(modes):
+            return False
+        return all(evenly_divides(x, y) for x, y in zip(modes, b, strict=False))
+    return provably_equal(product(a), mul(size(b), product(ceil_div(a, b))))
+
+
+def domain_distribute(domain: IntTuple, count: int) -> Layout:
+    """A layout of at most `count` items that splits `domain` from the left by common divisors.
+
+    >>> print(domain_distribute((192, (8, 8)), 128))
+    (64,2):(1,192)
+    """
+    shapes: list[Leaf] = []
+    strides: list[Leaf] = []
+    prefix: Leaf = 1
+    for extent in leaves(shape(domain)):
+        part = gcd(extent, count)
+        shapes.append(part)
+        strides.append(prefix)
+        count //= part
+        prefix = mul(prefix, extent)
+    return from_flat(shapes, strides)

@@ -1,4 +1,4 @@
-"""Complement, inverses, kernel, and what two layouts share."""
+"""Complement, inverses and kernel of a layout, and what two layouts share."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from tilewright.errors import LayoutError
 from tilewright.layout.basis import ScaledBasis
 from tilewright.layout.compose import composition
 from tilewright.layout.int_tuple import (
-    IntTuple,
     ceil_div_tuple,
     flatten_tuple,
     fmt,
     leaves,
     product,
-    wrap,
 )
 from tilewright.layout.layout import Layout, trusted
 from tilewright.layout.leaf import Leaf, ceil_div_leaf, mul, provably_equal
@@ -66,18 +64,18 @@ def _hashable(target: Any) -> bool:
 
 
 def _complement(layout: Layout, target: Any) -> Layout:
-    modes = _filtered(layout)
+    modes = flat_modes(layout)
     shapes, strides, end = _gaps(layout, modes)
     if target is not None:
         shapes.append(_rest(target, end))
         strides.append(end)
-    return _from_flat(shapes, strides)
+    return from_flat(shapes, strides)
 
 
 _complement_cached = lru_cache(maxsize=4096)(_complement)
 
 
-def _filtered(layout: Layout) -> list[Mode]:
+def flat_modes(layout: Layout) -> list[Mode]:
     """The flat modes with stride-0 and size-1 ones dropped, coalesced."""
     plain = filter(layout)
     pairs = zip(flatten_tuple(plain.shape), flatten_tuple(plain.stride), strict=True)
@@ -134,7 +132,7 @@ def _rest(target: Any, end: Leaf) -> Leaf:
     return count
 
 
-def _from_flat(shapes: list[Leaf], strides: list[Leaf]) -> Layout:
+def from_flat(shapes: list[Leaf], strides: list[Leaf]) -> Layout:
     merged_s, merged_d = coalesce_flat(tuple(shapes), tuple(strides), keep_tail=False)
     if not merged_s:
         return trusted(1, 0)
@@ -148,13 +146,13 @@ def open_complement(layout: Layout) -> Layout:
     bound.  This is what products need."""
     if any(type(d) is ScaledBasis for d in leaves(layout.stride)):
         return complement_basis(layout, None)
-    shapes, strides, end = _gaps(layout, _filtered(layout))
+    shapes, strides, end = _gaps(layout, flat_modes(layout))
     return trusted((*shapes, 1), (*strides, end))
 
 
 def complement_basis(layout: Layout, target: Any) -> Layout:
     """Complement axis by axis; `target` (or None) gives the extents of the axes."""
-    modes = _filtered(layout)
+    modes = flat_modes(layout)
     axes = 1 + max((d.path[0] for _, d in modes), default=-1)
     if type(target) is tuple:
         axes = max(axes, len(target))
@@ -267,7 +265,7 @@ def _right(name: str, layout: Layout, modes: list[Any]) -> Layout:
     while True:
         at = next((i for i, m in enumerate(left) if provably_equal(m[1], end)), None)
         if at is None:
-            return _from_flat(shapes, strides)
+            return from_flat(shapes, strides)
         s, _, prefix = left.pop(at)
         shapes.append(s)
         strides.append(prefix)
@@ -294,7 +292,7 @@ def _left(name: str, layout: Layout, modes: list[Any]) -> Layout:
     if kept:
         shapes.append(kept[-1][0])
         strides.append(mul(sign, prefix))
-    return _from_flat(shapes, strides)
+    return from_flat(shapes, strides)
 
 
 def _check_digits(name: str, layout: Layout, kept: list[Any]) -> None:
@@ -350,19 +348,55 @@ def nullspace(layout: AnyLayout) -> Layout:
         prefix = mul(prefix, s)
     if len(shapes) > 1:
         return trusted(tuple(shapes), tuple(strides))
-    return _from_flat(shapes, strides)
+    return from_flat(shapes, strides)
 
 
 def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     """The largest R with ``a(R(i)) == b(R(i)) == i``: where both are the same contiguous run.
 
-    Composed layouts share nothing that is provable here, unless they are equal up to their swizzle.
+    A swizzled layout counts by its outer layout, up to the block of ``2**base`` elements that the
+    swizzle moves as one; its offset must be a multiple of the run.  Static offsets limit the run
+    accordingly; run-time offsets are taken to be such multiples.
 
     >>> print(max_common_layout(Layout((8, 4), (1, 8)), Layout((8, 4), (1, 16))))
     8:1
     """
-    if not isinstance(a, Layout) or not isinstance(b, Layout):
+    limit = gcd(_block(a), _block(b))
+    plain_a, plain_b = _plain_outer(a), _plain_outer(b)
+    if plain_a is None or plain_b is None:
         return trusted(1, 0)
+    common = _common_run(plain_a, plain_b)
+    if limit == 0:
+        return common
+    whole = size(common)
+    if type(whole) is int:
+        try:
+            run: Layout = composition(common, Layout(gcd(whole, limit), 1))
+            return coalesce(run)
+        except LayoutError:
+            pass  # The block ends inside a later mode: the first mode alone is still a run.
+    first = common[0]
+    width = gcd(first.shape, limit) if type(first.shape) is int else 1
+    return trusted(width, first.stride) if width > 1 else trusted(1, 0)
+
+
+def _block(layout: AnyLayout) -> int:
+    """Elements that the layout keeps together; 0 stands for no limit."""
+    if not isinstance(layout, ComposedLayout) or not isinstance(layout.inner, Swizzle):
+        return 0
+    block = 1 << layout.inner.base if layout.inner.bits else 0
+    return gcd(block, layout.offset) if type(layout.offset) is int else block
+
+
+def _plain_outer(layout: AnyLayout) -> Layout | None:
+    if isinstance(layout, Layout):
+        return layout
+    known = isinstance(layout.inner, Swizzle) and isinstance(layout.outer, Layout)
+    outer: Layout | None = layout.outer if known else None
+    return outer
+
+
+def _common_run(a: Layout, b: Layout) -> Layout:
     inverse = right_inverse(b)
     modes = list(inverse) if isinstance(inverse, Layout) else []
     while modes:
@@ -373,7 +407,7 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
             modes.pop()
             continue
         first = shared[0]
-        if _is(first.stride, 1):
+        if provably_equal(first.stride, 1):
             common: Layout = composition(inverse, Layout(first.shape, 1))
             return coalesce(common)
         return trusted(1, 0)
@@ -401,8 +435,8 @@ def max_alignment(layout: AnyLayout) -> int:
         if isinstance(layout.inner, Swizzle) and layout.inner.bits:
             own = gcd(own, 1 << layout.inner.base)
         return gcd(own, layout.offset) if type(layout.offset) is int else 1
-    modes = [m for m in _filtered(layout) if type(m[1]) is int]
-    if len(modes) < len(_filtered(layout)):
+    modes = [m for m in flat_modes(layout) if type(m[1]) is int]
+    if len(modes) < len(flat_modes(layout)):
         return 1
     run = 1
     ordered = sorted(modes, key=lambda m: abs(m[1]))
@@ -411,51 +445,3 @@ def max_alignment(layout: AnyLayout) -> int:
     for _, d in ordered:
         run = gcd(run, d)
     return run
-
-
-def ceil_div(a: IntTuple, b: Any) -> IntTuple:
-    """``ceil(a / b)`` by mode: how many tiles of `b` cover `a`.
-
-    Modes that `b` lacks count as 1; a scalar `b` is used up from the left; a layout `b` tiles the
-    linear index.
-
-    Raises: LayoutError if `b` has more modes than `a`, or holds a zero.
-
-    >>> ceil_div((10, 7), (4, 3)), ceil_div((16, 32), Layout((4, 8), (1, 4)))
-    ((3, 3), 16)
-    """
-    if isinstance(b, (Layout, ComposedLayout)):
-        return complement(b, a).shape
-    return ceil_div_tuple(a, tuple(b) if isinstance(b, list) else b)
-
-
-def evenly_divides(a: IntTuple, b: Any) -> bool:
-    """Tiles `b` (a shape, a layout, or a tuple of these) cover shape `a` without remainder.
-
-    >>> evenly_divides((4, 6), (2, 3)), evenly_divides((32, 64), 128), evenly_divides((4, 6), 5)
-    (True, True, False)
-    """
-    if isinstance(b, (tuple, list)):
-        modes = wrap(a)
-        if len(b) > len(modes):
-            return False
-        return all(evenly_divides(x, y) for x, y in zip(modes, b, strict=False))
-    return provably_equal(product(a), mul(size(b), product(ceil_div(a, b))))
-
-
-def domain_distribute(domain: IntTuple, count: int) -> Layout:
-    """A layout of at most `count` items that splits `domain` from the left by common divisors.
-
-    >>> print(domain_distribute((192, (8, 8)), 128))
-    (64,2):(1,192)
-    """
-    shapes: list[Leaf] = []
-    strides: list[Leaf] = []
-    prefix: Leaf = 1
-    for extent in leaves(shape(domain)):
-        part = gcd(extent, count)
-        shapes.append(part)
-        strides.append(prefix)
-        count //= part
-        prefix = mul(prefix, extent)
-    return _from_flat(shapes, strides)

@@ -6,9 +6,9 @@ from typing import Any
 
 from tilewright.errors import LayoutError
 from tilewright.layout.compose import composition
-from tilewright.layout.divide import Tiler, _by_mode, splice_both, splice_rest
+from tilewright.layout.divide import Tiler, by_mode, ceil_div, splice_both, splice_rest
 from tilewright.layout.int_tuple import IntTuple, product_each
-from tilewright.layout.inverse import ceil_div, open_complement
+from tilewright.layout.inverse import open_complement
 from tilewright.layout.layout import Layout, make_layout, make_ordered_layout, trusted
 from tilewright.layout.modes import pad_rank, rank, shape, zip_layout
 from tilewright.layout.swizzle import ComposedLayout, LayoutT
@@ -31,7 +31,7 @@ def logical_product(block: LayoutT, tiler: Tiler) -> LayoutT:
     if tiler is None:
         return block
     if isinstance(tiler, (tuple, list)):
-        return make_layout(*_by_mode(block, tuple(tiler), "logical_product", logical_product))
+        return make_layout(*by_mode(block, tuple(tiler), "logical_product", logical_product))
     return _multiply(block, tiler)
 
 
@@ -58,7 +58,7 @@ def zipped_product(block: LayoutT, tiler: Tiler) -> LayoutT:
         return block.with_outer(zipped_product(block.outer, tiler))
     if not isinstance(tiler, (tuple, list)):
         return make_layout(block, trusted(1, 0, True)) if tiler is None else _multiply(block, tiler)
-    parts = _by_mode(block, tuple(tiler), "zipped_product", zipped_product)[: len(tiler)]
+    parts = by_mode(block, tuple(tiler), "zipped_product", zipped_product)[: len(tiler)]
     rests = [p[1] for p in parts] + list(block)[len(tiler) :]
     return make_layout(make_layout(*(p[0] for p in parts)), make_layout(*rests))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 from tilewright.errors import LayoutError
@@ -69,11 +70,7 @@ def recast_layout(new_type_bits: int, old_type_bits: int, layout: Any) -> Any:
         return upcast(layout, new_type_bits // old_type_bits)
     if old_type_bits % new_type_bits == 0:
         return downcast(layout, old_type_bits // new_type_bits)
-    small = old_type_bits
-    while new_type_bits % small:
-        small -= 1
-        while old_type_bits % small:
-            small -= 1
+    small = gcd(new_type_bits, old_type_bits)
     return upcast(downcast(layout, old_type_bits // small), new_type_bits // small)
 
 

@@ -49,7 +49,7 @@ def arguments(case: Case) -> dict[str, str]:
 def record(result: Result, tags: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
     """One CSV row.  Runtime (ms), GB/s and GFLOPs are empty where nothing was timed or it is wrong.
 
-    A simulated row ends in the simulator's counters.
+    A simulated row ends in the simulator's counters, as `sim.instructions` and so on.
     """
     problem = result.case.problem
     good = result.disposition in _GOOD
@@ -69,7 +69,7 @@ def record(result: Result, tags: Sequence[tuple[str, str]] = ()) -> dict[str, st
         "GB/s": _number(result.gbytes if good else None, 2),
         "GFLOPs": _number(result.gflops if good else None, 2),
     }
-    return row | {name: str(value) for name, value in result.counters.items()}
+    return row | {f"sim.{name}": str(count) for name, count in result.counters.items()}
 
 
 def write_csv(
@@ -98,10 +98,20 @@ def write_csv(
     if not old:
         writer.writeheader()
     writer.writerows(rows)
+    require_writable(path)
+    with path.open("a" if old else "w") as file:
+        file.write(text.getvalue())
+
+
+def require_writable(path: Path) -> None:
+    """Make the directory of a report, and see that the report can be written: before hours of work.
+
+    Raises: TilewrightError with the reason.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a" if old else "w") as file:
-            file.write(text.getvalue())
+        with path.open("a"):
+            return
     except OSError as error:
         raise TilewrightError(f"--output: cannot write {path}: {error.strerror}") from error
 

@@ -95,6 +95,11 @@ def run_case(case: Case, options: RunOptions, framework: Framework | None) -> li
     return [Result(case, provider, "failed", status.splitlines()[0], wall_s=wall)]
 
 
+def not_run(case: Case, framework: Framework | None) -> Result:
+    """The result of a case that was never begun, because the sweep was interrupted."""
+    return Result(case, SIMULATED if framework is None else OURS, "not_run", "interrupted")
+
+
 def _prepare(case: Case, arrays: tuple[Any, ...], backend: str, arch: str) -> PreparedGemm:
     a, b, c, out = arrays
     return prepare_gemm(

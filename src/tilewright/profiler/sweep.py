@@ -141,7 +141,10 @@ def _configs(sweep: Sweep, op: Operation, problem: GemmProblem, target: Target) 
         asked["num_stages"] = list(sweep.stages)
     for values in itertools.product(*asked.values()):
         changes = dict(zip(asked, values, strict=True))
-        if not hasattr(config, "cluster_shape_mnk") and changes.get("cluster_shape_mnk") == (1,) * 3:
+        if (
+            not hasattr(config, "cluster_shape_mnk")
+            and changes.get("cluster_shape_mnk") == (1,) * 3
+        ):
             del changes["cluster_shape_mnk"]
         if all(hasattr(config, name) for name in changes):
             yield replace(config, **changes) if changes else config

@@ -1,8 +1,8 @@
 """The grammar of the profiler's arguments, which is CUTLASS's: lists, ranges, types and layouts.
 
-    integers      16  |  16,32  |  64:256:64 (both ends included)  |  any list of those
-    operands      f16:row  |  f16:row,bf16:column  |  *:row  |  f16:*  |  f16 (any layout)
-    distribution  gaussian,mean:0,stddev:1  |  uniform,min:-4,max:4,scale:0  |  sequential,start:0
+integers      16  |  16,32  |  64:256:64 (both ends included)  |  any list of those
+operands      f16:row  |  f16:row,bf16:column  |  *:row  |  f16:*  |  f16 (any layout)
+distribution  gaussian,mean:0,stddev:1  |  uniform,min:-4,max:4,scale:0  |  sequential,start:0
 """
 
 from __future__ import annotations

@@ -1,0 +1,334 @@
+"""Matrix loads and stores, cp.async, and the instructions of the bulk tensor engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir.core import Op
+from tilewright.ir.ops import copy
+from tilewright.ir.types import Space
+from tilewright.sim import tma
+from tilewright.sim.access import Access
+from tilewright.sim.copies import (
+    BulkStore,
+    BulkWait,
+    CpAsyncBatch,
+    commit_bulk_group,
+    finish_copies,
+    open_bulk_group,
+)
+from tilewright.sim.exec_sync import find_barrier
+from tilewright.sim.exec_warp import WARP, check_full
+from tilewright.sim.group import Group
+from tilewright.sim.memory import RANK_SHIFT
+from tilewright.sim.state import Cta, Wait
+from tilewright.sim.step import Context, Step, executes
+from tilewright.sim.tensormap import TensorMap
+from tilewright.sim.values import INT64, Array, Val
+
+# -- matrices ------------------------------------------------------------------------------------
+
+
+def _row_lanes(g: Group, num: int) -> Array:
+    """Positions in the group of the lanes whose addresses count: the first 8 * num of each warp."""
+    return np.arange(g.n).reshape(-1, WARP)[:, : 8 * num].reshape(-1)
+
+
+def _whole_warps(g: Group, op: Op) -> bool:
+    check_full(g, op)
+    return g.full and g.n % WARP == 0
+
+
+@executes(copy.LdMatrix)
+def ldmatrix(op: copy.LdMatrix, context: Context) -> Step:
+    i_src, i_dst = context.slot(op.src), context.slot(op.dst)
+    num, transpose = op.num, op.transpose
+    access = Access(op, Space.SMEM, 16)
+
+    def step(g: Group) -> None:
+        if not _whole_warps(g, op):
+            return
+        lanes = _row_lanes(g, num)
+        address = np.broadcast_to(np.asarray(g.slots[i_src], INT64), (g.n,))[lanes]
+        rows = access.read(g, address, lanes)
+        matrices = rows.view(np.uint16).reshape(-1, num, 8, 8)
+        if transpose:
+            matrices = matrices.swapaxes(2, 3)
+        # Lane 4*row + pair holds elements 2*pair, 2*pair + 1 of its row, matrix after matrix.
+        held = matrices.reshape(-1, num, WARP, 2).swapaxes(1, 2).reshape(g.n, 2 * num)
+        array, at = g.slots[i_dst]
+        array.write_bytes(g, at, np.ascontiguousarray(held).view(np.uint8), op)
+
+    return step
+
+
+@executes(copy.StMatrix)
+def stmatrix(op: copy.StMatrix, context: Context) -> Step:
+    i_src, i_dst = context.slot(op.src), context.slot(op.dst)
+    num, transpose = op.num, op.transpose
+    access = Access(op, Space.SMEM, 16)
+
+    def step(g: Group) -> None:
+        if not _whole_warps(g, op):
+            return
+        array, at = g.slots[i_src]
+        held = np.ascontiguousarray(array.read_bytes(g, at, 4 * num, op)).view(np.uint16)
+        matrices = held.reshape(-1, WARP, num, 2).swapaxes(1, 2).reshape(-1, num, 8, 8)
+        if transpose:
+            matrices = matrices.swapaxes(2, 3)
+        lanes = _row_lanes(g, num)
+        address = np.broadcast_to(np.asarray(g.slots[i_dst], INT64), (g.n,))[lanes]
+        rows = np.ascontiguousarray(matrices).reshape(-1).view(access.carrier)
+        access.write(g, address, rows, lanes)
+
+    return step
+
+
+# -- cp.async ------------------------------------------------------------------------------------
+
+
+@executes(copy.CpAsync)
+def cp_async(op: copy.CpAsync, context: Context) -> Step:
+    i_src, i_dst = context.slot(op.src), context.slot(op.dst)
+    i_predicate = context.slot(op.predicate[0]) if op.predicate else -1
+    fetch, put = Access(op, Space.GMEM, op.bytes), Access(op, Space.SMEM, op.bytes)
+
+    def move(g: Group, src: Val, dst: Val, predicate: Val) -> None:
+        if type(predicate) is not np.ndarray:
+            data = fetch.read(g, src) if predicate else np.zeros(1, fetch.carrier)
+        else:
+            data = np.zeros(g.n, fetch.carrier)
+            lanes = np.flatnonzero(predicate)
+            if len(lanes):
+                some = src[lanes] if type(src) is np.ndarray else src
+                data[lanes] = fetch.read(g, some, lanes)
+        put.write(g, dst, data)
+
+    def step(g: Group) -> None:
+        s = g.slots
+        predicate = s[i_predicate] if i_predicate >= 0 else True
+        tags = g.cta.copy_groups[g.rows].copy()
+        g.cta.copies.append(
+            CpAsyncBatch(g.threads, tags, s[i_src], s[i_dst], predicate, move)
+        )
+
+    return step
+
+
+@executes(copy.CpAsyncCommit)
+def cp_async_commit(op: copy.CpAsyncCommit, context: Context) -> Step:
+    del op, context
+
+    def step(g: Group) -> None:
+        g.cta.copy_groups[g.rows] += 1
+
+    return step
+
+
+@executes(copy.CpAsyncWait)
+def cp_async_wait(op: copy.CpAsyncWait, context: Context) -> Step:
+    del context
+    pending = op.pending
+
+    def step(g: Group) -> None:
+        finish_copies(g, pending)
+
+    return step
+
+
+# -- the bulk tensor engine ------------------------------------------------------------------------
+
+
+def _lane(v: Val, i: int) -> Any:
+    """The value of one lane as a Python number (or tensor map)."""
+    if type(v) is not np.ndarray:
+        return v
+    found = v[i] if v.shape[0] > 1 else v[0]
+    return found.item() if isinstance(found, np.generic) else found
+
+
+def _usable(
+    g: Group, op: Op, tensor: TensorMap, address: int, coords: tuple[int, ...], lane: int
+) -> bool:
+    """Reports what keeps the engine from doing the copy; only some of it stops the copy."""
+    problem = tma.map_problem(tensor, len(coords))
+    if problem:
+        g.report("descriptor", problem, op, lane)
+        return False
+    problem = tma.address_problem(tensor, address)
+    if problem:
+        g.report("misaligned", problem, op, lane)
+        return address % tma.UNIT == 0
+    return True
+
+
+def _shared_rows(
+    g: Group, op: Op, tensor: TensorMap, cta: Cta, address: int, lane: int
+) -> Array | None:
+    rows = tma.unit_rows(tensor, cta.smem, address)
+    if rows is None:
+        g.report(
+            "out_of_bounds",
+            f"the box of {tma.box_bytes(tensor)} bytes at byte {address - cta.smem.start} of shared "
+            f"memory leaves the block's {cta.smem.data.size} bytes",
+            op,
+            lane,
+        )
+    return rows
+
+
+def _load_into(
+    g: Group, op: Op, lane: int, cta: Cta, tensor: TensorMap, local: tuple[int, int],
+    coords: tuple[int, ...],
+) -> None:
+    """Issues the copy of one box into one CTA; `local`: addresses without rank."""
+    at, barrier_at = ((cta.rank << RANK_SHIFT) | a for a in local)
+    barrier = find_barrier(g, cta, barrier_at, op, lane)
+    rows = _shared_rows(g, op, tensor, cta, at, lane)
+    if barrier is None or rows is None:
+        return
+    size = tma.box_bytes(tensor)
+    run = g.run
+
+    def finish() -> None:
+        data, problem = tma.load_box(run.memory, tensor, coords)
+        if problem:
+            g.report(
+                "out_of_bounds",
+                f"a TMA load of {tensor.dtype} box {tensor.box} at {coords} reads {problem}",
+                op,
+                lane,
+            )
+        window = cta.smem
+        window.rows(tma.UNIT)[1][rows] = data.view(np.complex128)
+        window.init_rows(tma.UNIT)[rows] = 0x0101010101010101
+        run.counters.tma_loaded += size
+        if run.observer is not None:
+            agent = f"TMA of {g.cta.name}"
+            run.observer.access(agent, "smem", "write", rows * tma.UNIT + window.start, 16, op)
+        wrong = barrier.complete_bytes(size)
+        if wrong:
+            g.report("barrier", wrong, op, lane)
+
+    cta.cluster.issue(finish, cta, "a TMA load", op)
+
+
+@executes(copy.TmaLoad, copy.TmaLoadMulticast)
+def tma_load(op: Any, context: Context) -> Step:
+    i_map, i_dst, i_barrier = (context.slot(v) for v in (op.tensormap, op.dst, op.barrier))
+    i_coords = context.slots(op.coords)
+    i_mask = context.slot(op.mask) if isinstance(op, copy.TmaLoadMulticast) else -1
+    local = (1 << RANK_SHIFT) - 1
+
+    def step(g: Group) -> None:
+        s = g.slots
+        ctas = g.cta.cluster.ctas
+        for lane in range(g.n):
+            tensor = _lane(s[i_map], lane)
+            address = int(_lane(s[i_dst], lane))
+            barrier = int(_lane(s[i_barrier], lane)) & local
+            coords = tuple(int(_lane(s[i], lane)) for i in i_coords)
+            if not _usable(g, op, tensor, address, coords, lane):
+                continue
+            mask = int(_lane(s[i_mask], lane)) if i_mask >= 0 else 1 << g.cta.rank
+            if mask >> len(ctas):
+                g.report(
+                    "descriptor",
+                    f"multicast mask {mask:#x} names CTAs beyond the cluster's {len(ctas)}",
+                    op,
+                    lane,
+                )
+            for cta in ctas:
+                if mask >> cta.rank & 1:
+                    _load_into(g, op, lane, cta, tensor, (address & local, barrier), coords)
+
+    return step
+
+
+@executes(copy.TmaStore)
+def tma_store(op: copy.TmaStore, context: Context) -> Step:
+    i_map, i_src = context.slot(op.tensormap), context.slot(op.src)
+    i_coords = context.slots(op.coords)
+
+    def step(g: Group) -> None:
+        s = g.slots
+        for lane in range(g.n):
+            tensor = _lane(s[i_map], lane)
+            address = int(_lane(s[i_src], lane))
+            coords = tuple(int(_lane(s[i], lane)) for i in i_coords)
+            if _usable(g, op, tensor, address, coords, lane):
+                _store_from(g, op, lane, tensor, address, coords)
+
+    return step
+
+
+def _store_from(
+    g: Group, op: Op, lane: int, tensor: TensorMap, address: int, coords: tuple[int, ...]
+) -> None:
+    rows = _shared_rows(g, op, tensor, g.cta, address, lane)
+    if rows is None:
+        return
+    store = BulkStore(op)
+    open_bulk_group(g.cta, int(g.threads[lane])).stores.append(store)
+    run, cta, window = g.run, g.cta, g.cta.smem
+
+    def read() -> None:
+        if run.options.check_uninitialised and not window.init_rows(16)[rows].all():
+            g.report(
+                "uninitialised",
+                f"a TMA store reads shared memory at {cta.place(address - window.start)} that "
+                "nothing has written",
+                op,
+                lane,
+            )
+        if run.observer is not None:
+            agent = f"TMA of {cta.name}"
+            run.observer.access(agent, "smem", "read", rows * 16 + window.start, 16, op)
+        data = window.rows(tma.UNIT)[1].take(rows).view(np.uint8)
+        store.read = True
+
+        def write() -> None:
+            problem = tma.store_box(run.memory, tensor, coords, data)
+            if problem:
+                g.report(
+                    "out_of_bounds",
+                    f"a TMA store of {tensor.dtype} box {tensor.box} at {coords} writes {problem}",
+                    op,
+                    lane,
+                )
+            run.counters.tma_stored += len(data)
+            store.done = True
+
+        cta.cluster.issue(write, cta, "the writes of a TMA store", op)
+
+    cta.cluster.issue(read, cta, "a TMA store", op)
+
+
+@executes(copy.BulkCommit)
+def bulk_commit(op: copy.BulkCommit, context: Context) -> Step:
+    del op, context
+
+    def step(g: Group) -> None:
+        for t in g.threads.tolist():
+            commit_bulk_group(g.cta, t)
+
+    return step
+
+
+@executes(copy.BulkWait)
+def bulk_wait(op: copy.BulkWait, context: Context) -> Step:
+    del context
+    pending, read = op.pending, op.read
+
+    def step(g: Group) -> Wait:
+        return BulkWait(op, g, pending, read)
+
+    return step
+
+
+@executes(copy.PrefetchDescriptor)
+def prefetch(op: copy.PrefetchDescriptor, context: Context) -> Step:
+    del op, context
+    return lambda g: None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import SimulationError, TilewrightError
+from tilewright.sim.ending import leave
 from tilewright.sim.exec_control import EXIT, PARK, STOP, Poll
 from tilewright.sim.group import SAME, Group, Join
 from tilewright.sim.state import Cluster, Dim3, Pending, Run, Wait
@@ -80,7 +81,7 @@ class Crew:
             elif signal is PARK:
                 self._park(g)
             elif signal is EXIT:
-                g.cta.exit(g)
+                leave(g)
             else:
                 assert signal is STOP, f"unknown signal {signal!r}"
                 self.run.stopped = True
@@ -258,8 +259,6 @@ def _start(run: Run, slots: list[Val], waiting: Any, crews: deque[Crew]) -> bool
 
 def _finish(crew: Crew) -> None:
     """The cluster has ended: engines complete what nobody waited for."""
-    cluster = crew.cluster
-    while cluster.pending:
-        cluster.pending.pop(0).finish()
-    for cta in cluster.ctas:
-        cta.end()
+    pending = crew.cluster.pending
+    while pending:
+        pending.pop(0).finish()

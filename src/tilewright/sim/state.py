@@ -166,9 +166,6 @@ class Cta:
                 barrier.release(self.live)
         self.cluster.barrier.release(self.cluster.live())
 
-    def end(self) -> None:
-        """Every thread of the cluster has exited."""
-
 
 def len_of(shape: Dim3) -> int:
     return shape[0] * shape[1] * shape[2]

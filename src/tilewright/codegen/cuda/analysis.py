@@ -45,7 +45,7 @@ def root_of(pointer: Value) -> tuple[Value | None, int | None]:
             base = op.base.type
             assert isinstance(base, PtrType), "constraint POINTER"
             if offset is not None and isinstance(index, arith.Constant):
-                offset += int(index.value) * base.dtype.storage_bits // 8  # type: ignore[call-overload]
+                offset += int(index.value) * base.dtype.storage_bits // 8
             else:
                 offset = None
         at = op.base
@@ -104,7 +104,7 @@ class Analysis:
         return self.uses[value] == 1 and self.last_use[value] == self.index[op] and same_loop
 
     def writes(self, op: Op) -> tuple[Access, ...]:
-        """The memory that `op`, regions included, may change or may order other threads' writes to."""
+        """What `op`, regions included, may change, or let other threads' writes be seen of."""
         known = self._writes.get(op)
         if known is None:
             known = self._writes[op] = tuple(dict.fromkeys(_written(op)))

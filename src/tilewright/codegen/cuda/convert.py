@@ -7,16 +7,12 @@ at least two bits shorter gives the same result as rounding the exact value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tilewright.codegen.cuda.emitter import Emitter
 from tilewright.codegen.cuda.expr import Expr, binary, call, cast, conditional, literal, number
 from tilewright.codegen.cuda.prelude import asm, function
 from tilewright.codegen.cuda.spelling import HALVES, PATTERNS, ctype
 from tilewright.errors import DTypeError, Loc
 from tilewright.numeric.dtypes import BOOL, F32, F64, I32, TF32, DType
-
-if TYPE_CHECKING:
-    from tilewright.codegen.cuda.emitter import Emitter
 
 # CUDA's names of its types in conversion intrinsics: __float2int_rz.
 _WORD = {"f32": "float", "f64": "double", "i32": "int", "u32": "uint", "i64": "ll", "u64": "ull"}
@@ -156,7 +152,9 @@ def _from_f32(em: Emitter, a: Expr, to: DType, rounding: str, saturate: bool) ->
         suffix = ("" if rounding == "rn" else f"_{rounding}") + ("_sat" if saturate else "")
         helper = f"{to.name}_from_f32{suffix}"
         body = f"u16 y; {_convert_asm(word, '=h', 'f')}"
-        return call(em.prelude.use(helper, function(f"u16 {helper}(float x)", body, "return y;")), a)
+        return call(
+            em.prelude.use(helper, function(f"u16 {helper}(float x)", body, "return y;")), a
+        )
     if to.name in _FP8 and rounding == "rn":
         return call(_to_fp8(em, to, saturate), a)
     if to.name == "e8m0" and rounding in ("rz", "rp"):
@@ -167,7 +165,10 @@ def _from_f32(em: Emitter, a: Expr, to: DType, rounding: str, saturate: bool) ->
 def _to_tf32(em: Emitter, a: Expr, rounding: str) -> Expr | None:
     helper = f"tf32_from_f32_{rounding}"
     if rounding == "rna":
-        body = [f"u32 y; {_convert_asm('cvt.rna.tf32.f32', '=r', 'f')}", "return __uint_as_float(y);"]
+        body = [
+            f"u32 y; {_convert_asm('cvt.rna.tf32.f32', '=r', 'f')}",
+            "return __uint_as_float(y);",
+        ]
     elif rounding == "rz":
         body = ["return __uint_as_float(__float_as_uint(x) & ~0x1fffu);"]
     elif rounding == "rn":
@@ -237,7 +238,9 @@ def _ptx_type(t: DType) -> str:
 
 
 def _convert_asm(instruction: str, out: str, into: str) -> str:
-    return asm(f"{instruction} %0, %1;", f'"{out}"(y)', f'"{into}"(x)', memory=False, volatile=False)
+    return asm(
+        f"{instruction} %0, %1;", f'"{out}"(y)', f'"{into}"(x)', memory=False, volatile=False
+    )
 
 
 _REGISTER = {8: "r", 16: "h", 32: "r", 64: "l"}

@@ -50,10 +50,10 @@ def elementwise(em: Emitter, op: Op, scalar: Scalar, pair: Scalar | None = None)
         a if isinstance(a, Vec) else em.simple(a, element_type(v.type))  # type: ignore[arg-type]
         for a, v in zip(operands, op.operands, strict=True)
     ]
-    vectors = [a for a in kept if isinstance(a, Vec)]
+    vectors = [a if isinstance(a, Vec) else repeated(a) for a in kept]
 
     def element(i: Expr) -> Expr:
-        return scalar(*(a.element(i) if isinstance(a, Vec) else a for a in kept))
+        return scalar(*(v.element(i) for v in vectors))
 
     def both(i: Expr) -> Expr:
         assert pair is not None, "only called where there is one"
@@ -64,6 +64,15 @@ def elementwise(em: Emitter, op: Op, scalar: Scalar, pair: Scalar | None = None)
         return vectors[0].element(index if step else i)
 
     define_vec(em, result, element, vectors, both if pair else None)
+
+
+def repeated(e: Expr) -> Vec:
+    """The vector, of any length, whose elements all are `e`."""
+
+    def element(_: Expr) -> Expr:
+        return e
+
+    return Vec(F32, 0, element, reads=e.reads, memory=e.memory)
 
 
 def define_vec(
@@ -113,7 +122,7 @@ def through_f32(em: Emitter, t: DType, scalar: Scalar) -> Scalar:
 @emits(arith.Constant)
 def constant(em: Emitter, op: arith.Constant) -> None:
     ctype(dtype(op.dtype), op.loc)
-    em.set(op.result, literal(op.value, dtype(op.dtype)))  # type: ignore[arg-type]
+    em.set(op.result, literal(op.value, dtype(op.dtype)))
 
 
 _OPERATOR: dict[type[Op], str] = {
@@ -200,9 +209,7 @@ def fma(em: Emitter, op: arith.Fma) -> None:
         )
         elementwise(em, op, lambda a, b, c: call(helper, a, b, c))
     elif t.is_integer:
-        elementwise(
-            em, op, lambda a, b, c: narrow(binary("+", binary("*", a, b), c), t)
-        )
+        elementwise(em, op, lambda a, b, c: narrow(binary("+", binary("*", a, b), c), t))
     else:
         raise DTypeError(f"arith.fma: {t.name} has no fused multiply-add", loc=op.loc)
 

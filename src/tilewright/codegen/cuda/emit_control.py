@@ -60,16 +60,16 @@ class Carried:
         for arg, variable, value, hint in zip(
             args, self.shared, self.given, self.hints, strict=True
         ):
-            text = variable.name if variable else _initialised(em, arg.type, arg.name or hint, value)
+            text = (
+                variable.name if variable else _initialised(em, arg.type, arg.name or hint, value)
+            )
             variables.append(Variable(text, arg.type, arg))
         kept = [n for n, variable in enumerate(self.shared) if variable is not None]
         em.assign([variables[n] for n in kept], [self.given[n] for n in kept])
         return variables
 
 
-def _shared(
-    em: Emitter, op: Op, result: Value, init: Value, operand: Operand
-) -> Variable | None:
+def _shared(em: Emitter, op: Op, result: Value, init: Value, operand: Operand) -> Variable | None:
     target = em.destinations.get(result)
     if target is not None:
         return target
@@ -116,8 +116,10 @@ def for_loop(em: Emitter, op: control.For) -> None:
         _bind(em, op.body.args[1:], variables)
         down = step.literal and step.text.startswith("-")
         amount = step.short.lstrip("-")
-        rise = f"{i}{'--' if down else '++'}" if amount == "1" else (
-            f"{i} {'-' if down else '+'}= {amount}"
+        rise = (
+            f"{i}{'--' if down else '++'}"
+            if amount == "1"
+            else (f"{i} {'-' if down else '+'}= {amount}")
         )
         if op.unroll >= 0:
             em.out.directive("#pragma unroll" + (f" {op.unroll}" if op.unroll else ""))
@@ -234,7 +236,9 @@ def _is_choice(em: Emitter, op: control.If) -> bool:
         for o in work:
             if any(em.facts.uses.get(r, 0) != 1 or r.name for r in o.results):
                 return False
-    return all(isinstance(r.type, ScalarType | PtrType) for r in op.results) and len(op.results) <= 2
+    return (
+        all(isinstance(r.type, ScalarType | PtrType) for r in op.results) and len(op.results) <= 2
+    )
 
 
 def _choice(em: Emitter, op: control.If) -> None:
@@ -261,9 +265,11 @@ def _single_if(lines: list[str]) -> bool:
         return False
     margin = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     tops = [row for row in lines if row.startswith(margin) and not row[len(margin)].isspace()]
-    return tops[0].lstrip().startswith("if (") and all(
-        row.lstrip().startswith("}") for row in tops[1:]
-    ) and len(tops) > 1
+    return (
+        tops[0].lstrip().startswith("if (")
+        and all(row.lstrip().startswith("}") for row in tops[1:])
+        and len(tops) > 1
+    )
 
 
 def _chained(lines: list[str]) -> list[str]:

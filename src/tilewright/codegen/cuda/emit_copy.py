@@ -134,7 +134,9 @@ def _tma_load(em: Emitter, op: copy.TmaLoad | copy.TmaLoadMulticast, mask: Expr 
         tail = f"{tail}, %{after}"
         parameters, inputs = f"{parameters}, u64 policy", f'{inputs}, "l"(policy)'
         extra.append(literal(_POLICY[op.cache_hint], U64))
-    body = asm(f"{word} [%0], [%1, {corner}], [%2]{tail};", "", f'"r"(dst), "l"(map), "r"(bar){inputs}')
+    body = asm(
+        f"{word} [%0], [%1, {corner}], [%2]{tail};", "", f'"r"(dst), "l"(map), "r"(bar){inputs}'
+    )
     text = function(f"void {helper}(u32 dst, const TensorMap* map, u32 bar{parameters})", body)
     issue(
         em,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tilewright.codegen.cuda.emitter import Emitter
 from tilewright.codegen.cuda.expr import Expr, call, literal
 from tilewright.codegen.cuda.prelude import asm, function
 from tilewright.numeric.dtypes import F32, DType
-
-if TYPE_CHECKING:
-    from tilewright.codegen.cuda.emitter import Emitter
 
 _LIBRARY = {
     **{f: f for f in ("exp", "exp2", "log", "log2", "log10", "rsqrt", "sin", "cos", "tanh")},

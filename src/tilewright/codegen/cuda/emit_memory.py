@@ -7,8 +7,8 @@ offset.  Register arrays are C++ arrays, and pointers into them `array + constan
 from __future__ import annotations
 
 from tilewright.codegen.cuda.analysis import access_of
-from tilewright.codegen.cuda.emitter import Emitter, emits
 from tilewright.codegen.cuda.emit_vector import IndexFormula
+from tilewright.codegen.cuda.emitter import Emitter, emits
 from tilewright.codegen.cuda.expr import (
     Access,
     Expr,
@@ -237,7 +237,9 @@ def _copy_loose(em: Emitter, source: Place, target: Place, count: int, size: int
     held = em.array(t, count)
     vec = array_vec(held, t, count)
     if source.type.space is Space.RMEM:
-        em.fill(Place(name(held), None, PtrType(t, Space.RMEM, 16)), memory_vec(source, t, count, None))
+        em.fill(
+            Place(name(held), None, PtrType(t, Space.RMEM, 16)), memory_vec(source, t, count, None)
+        )
     else:
         em.out.line(f"{mover(em, size)}({held}, {source.pointer().text});")
     if target.type.space is Space.RMEM:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.codegen.cuda.emit_arith import define_vec, narrow, through_f32
+from tilewright.codegen.cuda.emit_arith import define_vec, narrow, repeated, through_f32
 from tilewright.codegen.cuda.emitter import Emitter, assignment, emits
 from tilewright.codegen.cuda.expr import Expr, binary, call, name, number
-from tilewright.codegen.cuda.operands import Vec, plus, times
+from tilewright.codegen.cuda.operands import plus, times
 from tilewright.codegen.cuda.spelling import ctype
 from tilewright.ir.ops import arith
 from tilewright.ir.types import VecType, element_type
-from tilewright.numeric.dtypes import F32
 
 
 @emits(arith.Splat)
 def splat(em: Emitter, op: arith.Splat) -> None:
     a = em.simple(em.expr(op.a), element_type(op.a.type))
     assert isinstance(op.result.type, VecType)
-    define_vec(em, op.result, lambda i: a, [])
+    define_vec(em, op.result, repeated(a).element, [repeated(a)])
 
 
 @emits(arith.Extract)
@@ -31,23 +30,18 @@ def pack(em: Emitter, op: arith.Pack) -> None:
     elements = [em.expr(v) for v in op.elements]
     t = element_type(op.elements[0].type)
     if all(e.text == elements[0].text for e in elements):
-        one = em.simple(elements[0], t)
-        define_vec(em, op.result, lambda i: one, [])
+        one = repeated(em.simple(elements[0], t))
+        define_vec(em, op.result, one.element, [one])
         return
     # Each element is written once, unless several uses are made of the vector: then as an array.
     define_vec(
         em,
         op.result,
         lambda i: elements[int(i.text)],
-        [_reads(e) for e in elements],
+        [repeated(e) for e in elements],
         symbolic=False,
         pointwise=False,
     )
-
-
-def _reads(e: Expr) -> Vec:
-    """A stand-in that says what `e` reads."""
-    return Vec(F32, 1, lambda i: e, reads=e.reads, memory=e.memory)
 
 
 @emits(arith.Shuffle)
@@ -64,9 +58,7 @@ def shuffle(em: Emitter, op: arith.Shuffle) -> None:
         assert index is not None, "only asked for symbolic indices if there is a formula"
         return source.element(index(i))
 
-    define_vec(
-        em, op.result, element, [source], symbolic=index is not None, pointwise=False
-    )
+    define_vec(em, op.result, element, [source], symbolic=index is not None, pointwise=False)
 
 
 @emits(arith.Reduce)
@@ -83,10 +75,10 @@ def reduce(em: Emitter, op: arith.Reduce) -> None:
 
     combine = through_f32(em, t, lambda a, b: narrow(step(a, b), t))
     if not vec.symbolic or vec.count <= 4:
-        total = vec.element(number(0))
-        for i in range(1, vec.count):
-            total = combine(total, vec.element(number(i)))
-        em.define(op.result, total)
+        running = vec.element(number(0))
+        for n in range(1, vec.count):
+            running = combine(running, vec.element(number(n)))
+        em.define(op.result, running)
         return
     total = name(em.names.fresh(op.result.name), mutable=False)
     em.out.line(f"{ctype(t)} {total.text} = {vec.element(number(0)).short};")

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from tilewright.codegen.cuda.analysis import Analysis
 from tilewright.codegen.cuda.expr import Access, Expr, name, number
+from tilewright.codegen.cuda.flight import retired_by_wait
 from tilewright.codegen.cuda.names import Names
 from tilewright.codegen.cuda.operands import Operand, Place, Variable, Vec, array_vec
 from tilewright.codegen.cuda.prelude import HELPERS, Prelude
@@ -31,16 +32,16 @@ _LONG = 88
 _NAMED = 24
 """The same, if the author gave it a name."""
 
-O = TypeVar("O", bound=Op)
-Handler = Callable[["Emitter", O], None]
-EMITTERS: dict[type[Op], Callable[["Emitter", Op], None]] = {}
+AnyOp = TypeVar("AnyOp", bound=Op)
+Handler = Callable[["Emitter", AnyOp], None]
+EMITTERS: dict[type[Op], Callable[[Emitter, Op], None]] = {}
 """How each operation is written; filled by the `emit_*` modules."""
 
 
-def emits(*kinds: type[Op]) -> Callable[[Handler[O]], Handler[O]]:
+def emits(*kinds: type[Op]) -> Callable[[Handler[AnyOp]], Handler[AnyOp]]:
     """Registers a function as the emitter of some operations."""
 
-    def register(handler: Handler[O]) -> Handler[O]:
+    def register(handler: Handler[AnyOp]) -> Handler[AnyOp]:
         for kind in kinds:
             assert kind not in EMITTERS, f"{kind.name} has two emitters"
             EMITTERS[kind] = handler  # type: ignore[assignment]
@@ -69,8 +70,7 @@ class Emitter:
         self.prelude = Prelude()
         self.destinations: dict[Value, Variable] = {}
         """Results of loops and branches that live in a variable of the enclosing block."""
-        self.notes: dict[Op, object] = {}
-        """What an analysis of one family found out about its operations."""
+        self.retired = retired_by_wait(func)
         self._bound: dict[Value, Operand] = {}
         self._pending: dict[Value, _Pending] = {}
 
@@ -119,7 +119,8 @@ class Emitter:
     def pin(self, variable: Variable) -> None:
         """The value in `variable` has no use after the branch that is written now: no `flush`."""
         held = variable.holds
-        if isinstance(held, Value) and self._pending.pop(held, None):
+        if isinstance(held, Value) and held in self._pending:
+            del self._pending[held]
             self._bound[held] = variable.operand()
 
     def define(self, value: Value, operand: Operand) -> None:
@@ -262,9 +263,7 @@ class Emitter:
         self.out.at(op.loc)
         EMITTERS[type(op)](self, op)
 
-    def _coalesce(
-        self, block: Block, values: Sequence[Value], targets: Sequence[Variable]
-    ) -> None:
+    def _coalesce(self, block: Block, values: Sequence[Value], targets: Sequence[Variable]) -> None:
         """Lets results of inner loops and branches live in the variables they end up in.
 
         Allowed where the variable's old value has no use after that operation (for loops: none
@@ -285,9 +284,7 @@ class Emitter:
 
     def assign(self, targets: Sequence[Variable], values: Sequence[Operand]) -> None:
         """All targets get their values at once: order and temporaries are chosen for that."""
-        todo = [
-            (t, v) for t, v in zip(targets, values, strict=True) if _text(v) != t.name
-        ]
+        todo = [(t, v) for t, v in zip(targets, values, strict=True) if _text(v) != t.name]
         changed = {t.name for t, _ in todo}
         for n, (target, value) in enumerate(todo):
             if isinstance(value, Vec) and not (

@@ -180,7 +180,9 @@ def conditional(condition: Expr, a: Expr, b: Expr) -> Expr:
 def element(array: Expr, index: Expr) -> Expr:
     """`array[index]`."""
     reads, memory = merged((array, index))
-    return Expr(f"{array.at(Level.PRIMARY)}[{index.short}]", Level.PRIMARY, reads, memory)
+    # NOTE: only a literal may lose its type here; a narrowing cast in an index has a meaning.
+    inner = index.short if index.literal else index.text
+    return Expr(f"{array.at(Level.PRIMARY)}[{inner}]", Level.PRIMARY, reads, memory)
 
 
 def with_memory(e: Expr, memory: frozenset[Access]) -> Expr:

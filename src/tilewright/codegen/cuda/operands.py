@@ -108,10 +108,12 @@ def plus(a: Expr, b: Expr) -> Expr:
     """`a + b` for indices, added now if both are numbers."""
     if a.literal and b.literal:
         return number(int(a.short.rstrip("ul")) + int(b.short.rstrip("ul")))
-    if a.text == "0":
-        return b
     if b.text == "0":
         return a
+    if a.literal:
+        return b if a.text == "0" else plus(b, a)
+    if b.literal and a.binary is not None and a.binary[0] == "+" and a.binary[2].literal:
+        return plus(a.binary[1], plus(a.binary[2], b))
     return binary("+", a, b, regroup=True)
 
 

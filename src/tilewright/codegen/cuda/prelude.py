@@ -16,7 +16,12 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def asm(
-    template: str, outputs: str = "", inputs: str = "", *, memory: bool = True, volatile: bool = True
+    template: str,
+    outputs: str = "",
+    inputs: str = "",
+    *,
+    memory: bool = True,
+    volatile: bool = True,
 ) -> str:
     """One asm statement.  Lines of `template` become lines of PTX."""
     lines = template.split("\n")
@@ -38,9 +43,7 @@ def function(signature: str, *body: str) -> str:
 
 
 HELPERS: dict[str, str] = {
-    "smem_u32": function(
-        "u32 smem_u32(const void* p)", "return (u32)__cvta_generic_to_shared(p);"
-    ),
+    "smem_u32": function("u32 smem_u32(const void* p)", "return (u32)__cvta_generic_to_shared(p);"),
     "copy16": function(
         "void copy16(void* dst, const void* src)", "*(uint4*)dst = *(const uint4*)src;"
     ),

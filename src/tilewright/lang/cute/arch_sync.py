@@ -11,6 +11,7 @@ from tilewright.ir.ops import memory, sync
 from tilewright.lang import trace
 from tilewright.lang.cute.arch_thread import as_u32
 from tilewright.lang.cute.pointer import AddressSpace, Pointer, static_int
+from tilewright.lang.cute.regions import append
 from tilewright.lang.values import Boolean, Numeric, as_numeric, describe, from_ir
 
 
@@ -262,16 +263,9 @@ def _atomic(kind: str, ptr: Any, val: Any, sem: str | None, scope: str | None) -
             loc=trace.loc(),
         )
     of: Any = p.dtype
-    return from_ir(
-        trace.emit(
-            memory.Atomic,
-            p.value(),
-            of(as_numeric(val)).ir_value(),
-            kind=kind,
-            semantics=sem or "relaxed",
-            scope=scope or "gpu",
-        ).results[0]
-    )
+    attrs = {"kind": kind, "semantics": sem or "relaxed", "scope": scope or "gpu"}
+    operands = (p.value(), of(as_numeric(val)).ir_value())
+    return from_ir(append(memory.Atomic, operands, attrs))
 
 
 def atomic_add(ptr: Any, val: Any, *, sem: str | None = None, scope: str | None = None) -> Any:

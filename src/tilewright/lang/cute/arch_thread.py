@@ -12,8 +12,17 @@ from tilewright.lang import trace
 from tilewright.lang.cute.pointer import static_int
 from tilewright.lang.cute.regions import run_time_if
 from tilewright.lang.cute.tensor_ssa import combine
-from tilewright.lang.values import Boolean, Int32, Int64, Uint16, Uint32, as_numeric, describe
-from tilewright.lang.values import from_ir, numeric_of
+from tilewright.lang.values import (
+    Boolean,
+    Int32,
+    Int64,
+    Uint16,
+    Uint32,
+    as_numeric,
+    describe,
+    from_ir,
+    numeric_of,
+)
 
 WARP_SIZE = 32
 FULL_MASK = 0xFFFFFFFF
@@ -213,9 +222,7 @@ def shuffle_sync_op(
     return (Uint16(moved) if row.bits == 16 else numeric_of("u8")(moved)).bitcast(type(x))
 
 
-def shuffle_sync(
-    value: Any, offset: Any, mask: Any = FULL_MASK, mask_and_clamp: int = 31
-) -> Any:
+def shuffle_sync(value: Any, offset: Any, mask: Any = FULL_MASK, mask_and_clamp: int = 31) -> Any:
     """The value of lane `offset`."""
     return shuffle_sync_op(value, offset, mask, mask_and_clamp, "idx")
 

@@ -7,6 +7,8 @@ with `assume`.  They decide how wide an access may be and how cheap a swizzled a
 from __future__ import annotations
 
 import math
+import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import TypeMismatchError
@@ -17,7 +19,8 @@ from tilewright.ir.types import ScalarType
 from tilewright.lang import trace
 from tilewright.lang.values import Numeric
 
-_ASSUMED = "lang.cute.facts"
+_assumptions: dict[int, dict[Value, int]] = {}
+"""What was vouched for in each living trace, by the trace's id."""
 _DEPTH = 24
 """How far back through its operands a value is examined."""
 _SPECIAL_ONES = {"lane": 31, "thread_idx": 1023, "cluster_rank": 15, "block_in_cluster": 15}
@@ -30,10 +33,31 @@ def assume_divisible(value: Value, by: int) -> None:
 
 def _assumed() -> dict[Value, int]:
     active = trace.current()
-    if active is None:
-        return {}
-    table: dict[Value, int] = active.site_memory.setdefault(_ASSUMED, {})
-    return table
+    return {} if active is None else _table(active)
+
+
+def _table(of: trace.Trace) -> dict[Value, int]:
+    key = id(of)
+    if key not in _assumptions:
+        _assumptions[key] = {}
+        weakref.finalize(of, _assumptions.pop, key, None)
+    return _assumptions[key]
+
+
+def hand_on(old: Sequence[Value], new: Sequence[Value]) -> None:
+    """Lets arguments of a kernel keep what its caller knew of them.
+
+    Inside one function nothing is handed on: what a loop carries may change.
+    """
+    here = trace.current()
+    for outer in trace._stack:
+        if outer is here:
+            continue
+        table = _table(outer)
+        for before, after in zip(old, new, strict=True):
+            known = _divisor(before, table, _DEPTH) if before in table else 1
+            if known != 1:
+                assume_divisible(after, known)
 
 
 def assume(x: Any, divby: int | None = None) -> Any:

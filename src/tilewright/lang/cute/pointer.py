@@ -23,7 +23,15 @@ from tilewright.ir.ops import arith, memory
 from tilewright.ir.types import PtrType, Space
 from tilewright.lang import trace
 from tilewright.lang.cute.facts import divisor, ones
-from tilewright.lang.values import Int32, Int64, Numeric, Uint32, describe, numeric_of, static_number
+from tilewright.lang.values import (
+    Int32,
+    Int64,
+    Numeric,
+    Uint32,
+    describe,
+    numeric_of,
+    static_number,
+)
 from tilewright.layout.recast import downcast, upcast
 from tilewright.layout.swizzle import Swizzle
 from tilewright.numeric.dtypes import DType
@@ -55,7 +63,8 @@ class Pointer:
             (``Sw<3,4,3>`` is the 128-byte swizzle for every element type).
     """
 
-    __slots__ = ("base", "low", "low_swizzled", "static", "swizzle")
+    __slots__ = ("_swizzled_low", "base", "low", "static", "swizzle")
+    __tw_immutable__ = True
 
     def __init__(self, base: Value, offset: Any = 0, swizzle: Swizzle | None = None) -> None:
         if not isinstance(base.type, PtrType):
@@ -66,13 +75,13 @@ class Pointer:
         self.static = 0
         self.swizzle = swizzle if swizzle is not None and swizzle.bits else None
         self.low: Any = None
-        self.low_swizzled: Any = None
+        self._swizzled_low: Any = None
         if self.swizzle is not None:
             self._check_swizzle(self.swizzle)
         if not (type(offset) is int and offset == 0):
             moved = self + offset
             self.base, self.static = moved.base, moved.static
-            self.low, self.low_swizzled = moved.low, moved.low_swizzled
+            self.low, self._swizzled_low = moved.low, moved._swizzled_low
 
     def _check_swizzle(self, swizzle: Swizzle) -> None:
         repeat = 1 << (swizzle.base + swizzle.bits + abs(swizzle.shift))
@@ -135,11 +144,11 @@ class Pointer:
     def _moved(self, base: Value, static: int, low: Any = None) -> Pointer:
         new = Pointer.__new__(Pointer)
         new.base, new.static, new.swizzle = base, static, self.swizzle
-        new.low, new.low_swizzled = low, None
+        new.low, new._swizzled_low = low, None
         if low is not None:
             sw = new.element_swizzle()
             assert sw is not None, "only swizzled pointers keep a low offset"
-            new.low_swizzled = sw(low)
+            new._swizzled_low = sw(low)
         return new
 
     def __add__(self, offset: Any) -> Pointer:
@@ -149,7 +158,7 @@ class Pointer:
             if number == 0:
                 return self
             new = self._moved(self.base, self.static + number)
-            new.low, new.low_swizzled = self.low, self.low_swizzled
+            new.low, new._swizzled_low = self.low, self._swizzled_low
             return new
         if not isinstance(offset, Numeric) or not type(offset).is_integer:
             raise TypeMismatchError(
@@ -197,11 +206,11 @@ class Pointer:
         keep = math.gcd(_two_part(divisor(self.low)), 1 << sw.base, _two_part(low))
         if low == 0 or (room >= 0 and room & low == 0 and room < repeat):
             flips = sw(low)
-            reached = ones(self.low_swizzled)
+            reached = ones(self._swizzled_low)
             if reached >= 0 and reached & flips == 0:
-                base = _offset(self.base, self.low_swizzled, keep)
+                base = _offset(self.base, self._swizzled_low, keep)
                 return _offset_static(base, high * repeat + flips)
-            index = self.low_swizzled ^ flips
+            index = self._swizzled_low ^ flips
         else:
             index = sw(self.low + low)
         return _offset_static(_offset(self.base, index, keep), high * repeat)
@@ -248,17 +257,11 @@ class Pointer:
         return plain if self.low is None else plain + self.low
 
     def __tw_values__(self) -> list[Value]:
-        if self.swizzle is None:
-            return [_offset_static(self.base, self.static)]
-        high, low = divmod(self.static, self._repeat())
-        base = _offset_static(self.base, high * self._repeat())
-        if self.low is None and low == 0:
-            return [base]
-        return [base, Int32(low if self.low is None else self.low + low).ir_value()]
+        return [self.base] if self.low is None else [self.base, self.low.ir_value()]
 
     def __tw_with_values__(self, values: list[Value]) -> Pointer:
-        new = self._moved(values[0], 0)
-        return new if len(values) == 1 else self._moved(values[0], 0, Int32(values[1]))
+        low = None if self.low is None else type(self.low)(values[1])
+        return self._moved(values[0], self.static, low)
 
     def __repr__(self) -> str:
         return str(self)

@@ -8,6 +8,7 @@ from tilewright.errors import DTypeError, LayoutError, TypeMismatchError
 from tilewright.ir.core import Value
 from tilewright.ir.ops import memory
 from tilewright.lang import trace
+from tilewright.lang.cute.facts import hand_on
 from tilewright.lang.cute.pointer import (
     AddressSpace,
     Pointer,
@@ -47,6 +48,7 @@ class Tensor:
     """
 
     __slots__ = ("iterator", "layout")
+    __tw_immutable__ = True
 
     def __init__(self, iterator: Any, layout: Any) -> None:
         self.iterator, self.layout = _normal(iterator, layout)
@@ -83,9 +85,7 @@ class Tensor:
     def _pointer(self, what: str) -> Pointer:
         if isinstance(self.iterator, Pointer):
             return self.iterator
-        raise TypeMismatchError(
-            f"{what}: {self} is not a tensor in memory", loc=trace.loc()
-        )
+        raise TypeMismatchError(f"{what}: {self} is not a tensor in memory", loc=trace.loc())
 
     def __getitem__(self, coord: Coord) -> Any:
         coord = plain(coord)
@@ -169,6 +169,7 @@ class Tensor:
         parts = _leaves(self.layout)
         count = len(values_of(parts))
         split = len(values) - count
+        hand_on(values_of(parts), values[split:])
         shape, stride = with_values(parts, values[split:])
         new = Tensor.__new__(Tensor)
         new.iterator = with_values(self.iterator, values[:split])

@@ -14,6 +14,8 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.ops import arith
 from tilewright.ir.types import VecType
 from tilewright.lang import trace
+from tilewright.lang.cute.pointer import row_of, static_int
+from tilewright.lang.cute.regions import append
 from tilewright.lang.values import (
     Boolean,
     Float32,
@@ -28,7 +30,6 @@ from tilewright.lang.values import (
 from tilewright.layout.coord import crd2idx, has_underscore, slice_tuple
 from tilewright.layout.int_tuple import Shape, fmt, product
 from tilewright.layout.layout import Layout
-from tilewright.lang.cute.pointer import row_of, static_int
 from tilewright.layout.modes import slice_and_offset
 
 _NARROW = {"e4m3", "e5m2", "e8m0", "e2m1", "i4", "u4", "tf32"}
@@ -58,6 +59,7 @@ class TensorSSA:
     """
 
     __slots__ = ("_shape", "_value")
+    __tw_immutable__ = True
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, value: Value, shape: Shape) -> None:
@@ -140,7 +142,7 @@ class TensorSSA:
                 f"reduce: expected a ReductionOp, got {describe(op)}", loc=trace.loc()
             )
         if not isinstance(reduction_profile, tuple):
-            total = from_ir(trace.value(arith.Reduce, self._value, kind=kind))
+            total = from_ir(reduced(self._value, kind))
             if init_val is None or _neutral(kind, init_val):
                 return total
             return combine(kind, total, init_val)
@@ -153,7 +155,7 @@ class TensorSSA:
         for i in range(product(outer.shape)):
             picked = tuple(outer(i) + inner(j) for j in range(product(inner.shape)))
             row = trace.value(arith.Shuffle, self._value, indices=picked)
-            total = from_ir(trace.value(arith.Reduce, row, kind=kind))
+            total = from_ir(reduced(row, kind))
             if not (init_val is None or _neutral(kind, init_val)):
                 total = combine(kind, total, init_val)
             rows.append(total.ir_value())
@@ -262,6 +264,11 @@ class TensorSSA:
 
     def __repr__(self) -> str:
         return f"TensorSSA({self.dtype}, {fmt(self._shape)})"
+
+
+def reduced(vector: Value, kind: str) -> Value:
+    """The elements of an IR vector combined, first to last."""
+    return append(arith.Reduce, (vector,), {"kind": kind})
 
 
 def _sample(x: Any) -> Any:
@@ -392,9 +399,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         if isinstance(condition, TensorSSA)
         else Boolean(condition).ir_value()
     )
-    return TensorSSA(
-        trace.value(arith.Select, c, vector(x, kind), vector(y, kind)), model.shape
-    )
+    return TensorSSA(trace.value(arith.Select, c, vector(x, kind), vector(y, kind)), model.shape)
 
 
 def any_(x: TensorSSA) -> Any:

@@ -96,7 +96,7 @@ class CopyTiling:
 
     def tv(self, which: Layout) -> Layout:
         """(thread, value) -> coordinate of the tile, for one side."""
-        return self.side(Layout(tile_size(self.tiler)), which)[0]
+        return composition(Layout(tile_size(self.tiler)), _thread_values(self, which))
 
     def retile(self, layout: Layout) -> Layout:
         """A thread's values, laid out by some other instruction, regrouped for this one.
@@ -124,7 +124,9 @@ def _thread_values(tiling: CopyTiling, which: Layout) -> Layout:
     atoms = zipped_divide(tiling.layout_tv, atom_shape)
     to_side = composition(right_inverse(tiling.ref), which)
     moved = composition(atoms, (to_side, None))
-    zipped = make_layout(make_layout(moved[0][0], moved[1][0]), make_layout(moved[0][1], moved[1][1]))
+    zipped = make_layout(
+        make_layout(moved[0][0], moved[1][0]), make_layout(moved[0][1], moved[1][1])
+    )
     return coalesce(zipped, (1, (1, 1)))
 
 

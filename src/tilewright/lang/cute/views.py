@@ -13,9 +13,8 @@ from tilewright.lang import trace
 from tilewright.lang.cute.pointer import row_of, static_int
 from tilewright.lang.cute.tensor import Tensor, advance, plain
 from tilewright.lang.values import Uint16, describe
+from tilewright.layout import compose, divide, int_tuple, inverse, modes, multiply, recast
 from tilewright.layout import coord as coords
-from tilewright.layout import divide, int_tuple, inverse, modes
-from tilewright.layout import compose, multiply, recast
 from tilewright.layout import layout as layouts
 from tilewright.layout.basis import ScaledBasis
 from tilewright.layout.layout import Layout
@@ -47,9 +46,9 @@ def make_layout(*parts: Any, stride: Any = None) -> Layout:
     """``shape:stride`` from a shape (compact column-major without `stride`), or layouts joined."""
     if parts and all(isinstance(p, Layout) for p in parts):
         return layouts.make_layout(*parts)
-    if len(parts) == 1 and isinstance(parts[0], tuple) and parts[0]:
-        if all(isinstance(p, Layout) for p in parts[0]):
-            return layouts.make_layout(*parts[0])
+    first = parts[0] if len(parts) == 1 else ()
+    if isinstance(first, tuple) and first and all(isinstance(p, Layout) for p in first):
+        return layouts.make_layout(*first)
     return layouts.make_layout(*(plain(p) for p in parts), stride=plain(stride))
 
 
@@ -238,8 +237,9 @@ def coalesce(x: Any, target_profile: Any = None) -> Any:
 
 
 def filter_zeros(x: Any, target_profile: Any = None) -> Any:
-    """Every stride-0 mode shrunk to size 1."""
-    return _on_layout(x, lambda t: modes.filter_zeros(t, target_profile))
+    """Every stride-0 mode shrunk to size 1 (a profile changes nothing here: it acts on leaves)."""
+    del target_profile
+    return _on_layout(x, modes.filter_zeros)
 
 
 def filter(x: Any, target_profile: Any = None) -> Any:

@@ -1,0 +1,178 @@
+"""The command itself: finding verbs, exit statuses, messages, and how fast it answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tilewright.cli import arguments, command, doctor
+from tilewright.cli.arguments import Parser
+from tilewright.errors import TilewrightError
+
+
+def test_overview_names_every_verb_and_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([]) == 0
+    text = capsys.readouterr().out
+    for name, verb in command.VERBS.items():
+        assert f"  {name} " in text
+        assert verb.summary in text
+    for example in command.EXAMPLES:
+        assert example in text
+    assert command.main(["--help"]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("tilewright ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["profil"],
+            "tilewright: 'profil' is not a verb, expected one of gemm, profile, doctor\n"
+            "  hint: did you mean `tilewright profile`?\n",
+        ),
+        (
+            ["xyzzy"],
+            "tilewright: 'xyzzy' is not a verb, expected one of gemm, profile, doctor\n",
+        ),
+        (
+            ["doctor", "--fast"],
+            "tilewright: doctor: unknown flag --fast\n"
+            "  hint: `tilewright doctor --help` lists the flags\n",
+        ),
+    ],
+)
+def test_bad_words(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(words) == command.EXIT_BAD_INPUT
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", message)
+
+
+def test_help_is_quick_and_loads_no_library() -> None:
+    code = (
+        "import sys; from tilewright.cli.command import main; main(['--help']); "
+        "heavy = [m for m in ('numpy', 'cuda', 'tilewright.library') if m in sys.modules]; "
+        "assert not heavy, heavy"
+    )
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "usage: tilewright <verb>" in done.stdout
+    assert time.perf_counter() - start < 2.0, "twenty times what it takes on an idle machine"
+
+
+def test_python_m_gives_the_exit_status() -> None:
+    for words, status in (["--version"], 0), (["nonsense"], 2):
+        done = subprocess.run(
+            [sys.executable, "-m", "tilewright", *words], capture_output=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m tilewright doctor | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert done.stdout.startswith("ok  python")
+    assert done.stderr == ""
+
+
+def test_an_interrupt_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doctor, "run", interrupt)
+    assert command.main(["doctor"]) == 130
+    assert capsys.readouterr().err == "tilewright: interrupted\n"
+
+
+@pytest.fixture
+def parser() -> Parser:
+    made = Parser("bake", "Bakes.", ["tilewright bake"])
+    made.add_argument("--warmup-iterations", type=int)
+    made.add_argument("--m", type=int)
+    made.add_argument("--mode", choices=("cake", "pie"))
+    arguments.add_boolean(made, "--verbose", True, "say more")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (
+            ["--warmup_iteration=3"],
+            "bake: unknown flag --warmup_iteration",
+            "did you mean --warmup-iterations?",
+        ),
+        (["--M=3"], "bake: unknown flag --M", "did you mean --m?"),
+        (["--zzz"], "bake: unknown flag --zzz", "`tilewright bake --help` lists the flags"),
+        (["12"], "bake: '12' belongs to no flag", "values follow a flag, as in --m=12"),
+        (["--m=x"], "bake: argument --m: invalid int value: 'x'", ""),
+        (["--verbose=perhaps"], "--verbose: 'perhaps', expected true or false", ""),
+    ],
+)
+def test_flags_that_do_not_fit(parser: Parser, words: list[str], message: str, hint: str) -> None:
+    with pytest.raises(TilewrightError) as caught:
+        parser.parse(words)
+    assert caught.value.message == message
+    assert caught.value.hint == hint
+
+
+def test_a_choice_that_does_not_exist(parser: Parser) -> None:
+    with pytest.raises(TilewrightError, match=r"bake: argument --mode: invalid choice: 'tart'"):
+        parser.parse(["--mode=tart"])
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [([], True), (["--verbose"], True), (["--verbose=false"], False), (["--verbose", "0"], False)],
+)
+def test_switches(parser: Parser, words: list[str], wanted: bool) -> None:
+    assert parser.parse(words).verbose is wanted
+
+
+def test_doctor_says_what_works(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "ok  numpy " in text
+    assert "yes write, simulate and check kernels" in text
+
+
+def test_doctor_without_anything() -> None:
+    found = {
+        name: doctor.Finding(name, False, "not installed", f"pip install {name}")
+        for name in ("numpy", "ml_dtypes", "cuda-bindings", "nvrtc", "driver")
+    }
+    text = doctor.as_text(found)
+    assert "--  numpy          not installed\n                   fix: pip install numpy" in text
+    assert "no  compile kernels to cubins: needs cuda-bindings, nvrtc" in text
+    assert "no  run kernels on a GPU: needs cuda-bindings, nvrtc, driver, gpu 0" in text
+
+
+def test_doctor_and_a_cache_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    file = tmp_path / "file"  # type: ignore[operator]
+    file.write_text("")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(file / "cache"))
+    found = doctor.findings()["cache"]
+    assert not found.ok
+    assert found.text == f"{file}/cache: Not a directory"
+    assert "TILEWRIGHT_CACHE_DIR" in found.fix
+    monkeypatch.setenv("TILEWRIGHT_CACHE_ENABLED", "0")
+    assert doctor.findings()["cache"].text == "switched off by TILEWRIGHT_CACHE_ENABLED"
