@@ -169,7 +169,8 @@ def kernel_facts(prepared: PreparedGemm) -> dict[str, Any]:
     """Config, registers and spills of the kernel that was launched."""
     config = prepared.plan.config
     facts: dict[str, Any] = {"config": asdict(config) if is_dataclass(config) else str(config)}
-    cubins = prepared.compiled.cubins() if prepared.compiled is not None else ()
+    compiled = prepared.compiled
+    cubins = [compiled.cubin(name) for name in compiled.module.kernels] if compiled else []
     facts["registers"] = max((max(cubin.registers.values()) for cubin in cubins), default=None)
     facts["spills"] = sum(cubin.spill_stores + cubin.spill_loads for cubin in cubins)
     return facts

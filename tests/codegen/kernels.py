@@ -26,7 +26,7 @@ class Kernel:
 
     def __init__(self, name: str, **params: Type) -> None:
         self.body = Block(list(params.values()), list(params))
-        self.b = Builder(self.body)
+        self.ir = Builder(self.body)
         self.func = Func(name, self.body)
         self.loc: Loc | None = None
         self.args = dict(zip(params, self.body.args, strict=True))
@@ -35,24 +35,24 @@ class Kernel:
         return self.args[name]
 
     def i32(self, value: int) -> Value:
-        return self.b.constant(value, I32)
+        return self.ir.constant(value, I32)
 
     def u32(self, value: int) -> Value:
-        return self.b.constant(value, U32)
+        return self.ir.constant(value, U32)
 
     def bool(self, value: bool) -> Value:
-        return self.b.constant(value, BOOL)
+        return self.ir.constant(value, BOOL)
 
     def const(self, value: float, name: str) -> Value:
-        return self.b.constant(value, dtype(name))
+        return self.ir.constant(value, dtype(name))
 
     def v(self, operation: type[Op], *operands: Value, name: str = "", **attrs: AttrValue) -> Value:
         if "kind" in attrs:
             return self.do(operation, *operands, name=name, **attrs).results[0]
-        return self.b.value(operation, *operands, name=name, loc=self.loc, **attrs)
+        return self.ir.value(operation, *operands, name=name, loc=self.loc, **attrs)
 
     def do(self, operation: type[Op], *operands: Value, name: str = "", **attrs: AttrValue) -> Op:
-        op = self.b.append(operation(operands, attrs, loc=self.loc))
+        op = self.ir.append(operation(operands, attrs, loc=self.loc))
         for v in op.results:
             v.name = name
         return op
@@ -112,16 +112,16 @@ class Kernel:
         unroll: int = -1,
     ) -> Iterator[Loop]:
         """A `for`: call `loop.end(...)` with the next values, or leave it if there are none."""
-        step = step if step is not None else self.b.constant(1, element(start))
+        step = step if step is not None else self.ir.constant(1, element(start))
         block = Block(
             [start.type, *(v.type for v in inits)], [iv, *(names or [v.name for v in inits])]
         )
         loop = Loop(block.args[0], block.args[1:])
-        with self.b.inside(block):
+        with self.ir.inside(block):
             yield loop
             self.do(control.Yield, *loop.next)
         op = control.For([start, stop, step, *inits], {"unroll": unroll}, [block])
-        self.b.append(op)
+        self.ir.append(op)
         loop.results = op.results
 
     def branch(
@@ -133,12 +133,12 @@ class Kernel:
         blocks = []
         for arm in (then, orelse):
             block = Block()
-            with self.b.inside(block):
+            with self.ir.inside(block):
                 values = arm() or ()
                 self.do(control.Yield, *values)
             blocks.append(block)
         op = control.If([condition], {}, blocks)
-        self.b.append(op)
+        self.ir.append(op)
         return op.results
 
     def whilst(
@@ -151,13 +151,13 @@ class Kernel:
         """A `while`: `before` gives (go on?, values handed on), `body` the next carried values."""
         types = [v.type for v in inits]
         first, second = Block(types, names), Block(types, names)
-        with self.b.inside(first):
+        with self.ir.inside(first):
             go_on, handed = before(*first.args)
             self.do(control.Condition, go_on, *handed)
-        with self.b.inside(second):
+        with self.ir.inside(second):
             self.do(control.Yield, *body(*second.args))
         op = control.While(list(inits), {}, [first, second])
-        self.b.append(op)
+        self.ir.append(op)
         return op.results
 
     def done(self) -> Func:

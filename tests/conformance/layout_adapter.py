@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import tilewright.layout as tw
@@ -9,6 +11,7 @@ from tilewright.layout.coord import dice_tuple, slice_tuple
 from tilewright.layout.int_tuple import tuple_max
 from tilewright.layout.leaf import add, sub
 
+ATOMS: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("atoms_adapter.py")))["ATOMS"]
 LAYOUTS = (tw.Layout, tw.ComposedLayout)
 
 
@@ -63,4 +66,5 @@ ADAPTER: dict[str, Any] = {
     "local_partition": lambda *a: _partition(tw.local_partition(*a)),
     "inner_partition": lambda *a: _partition(tw.inner_partition(*a)),
     "outer_partition": lambda *a: _partition(tw.outer_partition(*a)),
+    **ATOMS,
 }

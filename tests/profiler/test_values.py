@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,10 +29,10 @@ def test_integers_are_the_union_in_order(items: list[tuple[str, list[int]]]) -> 
 
 @given(st.text(alphabet="0123456789:,-x ", max_size=12))
 def test_integers_never_fail_otherwise(text: str) -> None:
-    try:
-        values.integers(text, "--m")
-    except TilewrightError as error:
-        assert error.message.startswith("--m: ")
+    with contextlib.suppress(TilewrightError):
+        found = values.integers(text, "--m")
+        assert found
+        assert all(isinstance(n, int) for n in found)
 
 
 @pytest.mark.parametrize(

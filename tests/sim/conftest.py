@@ -165,8 +165,8 @@ class Kit:
         return self.do(control.While, *inits, regions=[first, second]).results
 
     def _yield(self, values: Any) -> None:
-        values = () if values is None else values if isinstance(values, tuple) else (values,)
-        self.do(control.Yield, *values)
+        values = values if isinstance(values, tuple) else (values,)
+        self.do(control.Yield, *(v for v in values if isinstance(v, Value)))
 
     # -- running --------------------------------------------------------------------------------
 

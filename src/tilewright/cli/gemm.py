@@ -260,7 +260,8 @@ def as_text(outcome: Outcome) -> str:
 def _write_source(prepared: PreparedGemm, path: Path) -> None:
     if prepared.compiled is None:
         raise TilewrightError("--source: the output is empty, so there is no kernel to write")
-    text = prepared.compiled.cuda
+    compiled = prepared.compiled
+    text = "\n".join(compiled.source(name) for name in compiled.module.kernels)
     try:
         path.write_text(text)
     except OSError as error:

@@ -6,7 +6,7 @@ A wave of blocks then touches few rows of A and few columns of B, which stay in 
 
 from __future__ import annotations
 
-from tilewright.lang import cute
+from tilewright.lang import words
 from tilewright.lang.values import Int32
 
 
@@ -32,6 +32,6 @@ class RasterScheduler:
         group = number // per_group
         inside = number - group * per_group
         first_row = group * self.group
-        rows = cute.arch.min(self.tiles_m - first_row, self.group)
+        rows = words.min(self.tiles_m - first_row, self.group)
         column = inside // rows
         return first_row + (inside - column * rows), column

@@ -29,6 +29,7 @@ from tilewright.lang.operations import select as select_numbers
 from tilewright.lang.operations import truth
 from tilewright.lang.regions import (
     Site,
+    check_length,
     close_block,
     compare,
     is_undefined,
@@ -132,6 +133,7 @@ class Branch:
             elif a is b:
                 merged[key] = a
             elif is_undefined(a) or is_undefined(b):
+                check_length(key, a, b, self.places, self.loc, _ARMS)
                 merged[key] = UNDEF
             else:
                 merged[key] = a

@@ -18,9 +18,10 @@ from tilewright.ir.ops import control
 from tilewright.lang import trace as tracer
 from tilewright.lang import words
 from tilewright.lang.branch import RESULT, Branch, Choice, StaticBranch
-from tilewright.lang.capture import RUNTIME, Rewritten, rewrite
+from tilewright.lang.capture import Rewritten, rewrite
 from tilewright.lang.carried import UNDEF, Undefined
 from tilewright.lang.loops import ForLoop, StaticLoop, WhileLoop
+from tilewright.lang.nodes import RUNTIME
 from tilewright.lang.operations import logical_not
 from tilewright.lang.protocol import speaks_protocol
 from tilewright.lang.ranges import LoopRange, range_
@@ -146,7 +147,7 @@ class Runtime:
             return words.REPLACED.get(f, f)
         if kind is functools.partial:
             return functools.partial(self.fn(f.func), *f.args, **f.keywords)
-        call = getattr(kind, "__call__", None)
+        call = next((vars(k)["__call__"] for k in kind.__mro__ if "__call__" in vars(k)), None)
         if type(call) is FunctionType:
             new = captured_if_user(call)
             if new is not call:

@@ -33,6 +33,7 @@ from tilewright.lang.carried import (
 )
 from tilewright.lang.regions import (
     Site,
+    check_length,
     close_block,
     compare,
     decide,
@@ -175,7 +176,10 @@ class _RunTimeLoop:
         settled = True
         for key in start | end:
             a, b = start.get(key, UNDEF), end.get(key, UNDEF)
-            if a is b or is_undefined(a) or is_undefined(b):
+            if a is b:
+                continue
+            if is_undefined(a) or is_undefined(b):
+                check_length(key, a, b, self.places, self.loc, _AROUND)
                 continue
             for pair in compare(key, a, b, self.places, self.site, self.loc, _AROUND):
                 cell = (key, pair.path)

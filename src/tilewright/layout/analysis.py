@@ -177,10 +177,11 @@ def _check_whole(layout: AnyLayout, access_bytes: int, element_bits: int) -> Non
     if isinstance(layout, ComposedLayout) and isinstance(layout.inner, Swizzle):
         swizzle = layout.inner
         if swizzle.bits and (element_bits << swizzle.base) < 8 * access_bytes:
+            needed = (8 * access_bytes // element_bits).bit_length() - 1
             raise LayoutError(
                 f"{swizzle} keeps blocks of {1 << swizzle.base} elements of {element_bits} bits "
                 f"together, but an access is {access_bytes} bytes",
-                hint=f"a base of {(8 * access_bytes // element_bits).bit_length() - 1} keeps them whole",
+                hint=f"a base of {needed} keeps them whole",
             )
 
 

@@ -51,6 +51,7 @@ def coverage(layout: AnyLayout, extent: Any = None) -> Coverage:
     `extent` is by default the cosize; with basis strides it is a shape, and elements are
     coordinates.
 
+    >>> from tilewright.layout.layout import Layout
     >>> print(coverage(Layout((4, 2), (1, 4))))
     each of the 8 elements exactly once
     >>> print(coverage(Layout((2, 3), (2, 2)), 6))
@@ -99,6 +100,7 @@ def _index_in(at: Any, box: Any) -> int | None:
 def is_injective(layout: AnyLayout, limit: int = 1 << 16) -> bool | None:
     """Whether no two coordinates share an offset; None if more than `limit` would have to be tried.
 
+    >>> from tilewright.layout.layout import Layout
     >>> is_injective(Layout((4, 3), (3, 1))), is_injective(Layout((4, 2), (1, 0)))
     (True, False)
     """

@@ -61,6 +61,35 @@ def provably_equal(a: Leaf, b: Leaf) -> bool:
     return False
 
 
+def exact_div(a: Leaf, b: Leaf) -> Leaf | None:
+    """``a / b`` where b provably divides a; None where it does not, or where that is not known.
+
+    A run-time value may offer ``exact_div(divisor) -> quotient or None``.
+    """
+    if type(a) is int:
+        if type(b) is int:
+            return a // b if b and a % b == 0 else None
+        if a == 0:
+            return 0
+    elif type(b) is int and b == 1:
+        return a
+    if provably_equal(a, b):
+        return 1
+    known = getattr(a, "exact_div", None)
+    return None if known is None else known(b)
+
+
+def provably_below(a: Leaf, b: Leaf) -> bool:
+    """True iff ``a < b`` is certain.
+
+    A run-time value may offer ``provably_above(other) -> bool`` and ``provably_below(other)``.
+    """
+    if type(a) is int and type(b) is int:
+        return a < b
+    above, below = getattr(b, "provably_above", None), getattr(a, "provably_below", None)
+    return bool((above is not None and above(a)) or (below is not None and below(b)))
+
+
 def mul(a: Leaf, b: Leaf) -> Leaf:
     """``a * b``, where 1 and 0 cost nothing."""
     if type(a) is int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.layout.analysis import Access, bank_phases, lane_addresses
+from tilewright.layout.analysis import Access, bank_conflicts, bank_phases, lane_addresses
+from tilewright.layout.modes import cosize
 from tilewright.layout.swizzle import AnyLayout, Swizzle
 
 
@@ -26,8 +27,12 @@ class SwizzleChoice:
     num_tried: int
 
 
+_Offsets = list[list[int | None]]
+"""Element offsets of the lanes of each access."""
+
+
 def smallest_swizzle(
-    layout: AnyLayout, accesses: Access | Sequence[Access] = Access(None), max_bits: int = 5
+    layout: AnyLayout, accesses: Access | Sequence[Access], max_bits: int = 5
 ) -> SwizzleChoice:
     """The smallest ``Swizzle(B,M,S)`` whose composition with `layout` makes all accesses free of
     conflicts: fewest bits B, then lowest base M, then shortest shift S.
@@ -36,7 +41,8 @@ def smallest_swizzle(
     that needs none gets B = 0.
     Raises: LayoutError as `bank_conflicts`, for `layout` as it is.
 
-    >>> print(smallest_swizzle(Layout(32, 32)).swizzle)
+    >>> from tilewright.layout.layout import Layout
+    >>> print(smallest_swizzle(Layout(32, 32), Access(32)).swizzle)
     Sw<5,0,5>
     >>> rows = Access(tuple((r, 0) for r in range(8)), 16, 16)  # one 8x8 ldmatrix
     >>> print(smallest_swizzle(Layout((8, 64), (64, 1)), rows).swizzle)
@@ -48,9 +54,7 @@ def smallest_swizzle(
     base = max((_log2(-(-8 * a.access_bytes // a.bits)) for a in wanted), default=0)
     if before <= 1:
         plain = Swizzle(0, base, 0)
-        return SwizzleChoice(
-            plain, "no swizzle is needed", before, before, _room(offsets, plain), 0
-        )
+        return SwizzleChoice(plain, "no swizzle is needed", before, before, _room(layout, plain), 0)
     top = max((o for row in offsets for o in row if o is not None), default=0).bit_length()
     best, best_ways, tried = Swizzle(0, base, 0), before, 0
     for bits in range(1, max_bits + 1):
@@ -62,10 +66,10 @@ def smallest_swizzle(
                     best, best_ways = candidate, ways
                 if ways <= 1:
                     reason = f"{before}-way without, conflict-free with {candidate}"
-                    room = _room(offsets, candidate)
+                    room = _room(layout, candidate)
                     return SwizzleChoice(candidate, reason, before, 1, room, tried)
     reason = _why_none(offsets, wanted, base, max_bits, tried, best, best_ways)
-    return SwizzleChoice(None, reason, before, best_ways, _room(offsets, best), tried)
+    return SwizzleChoice(None, reason, before, best_ways, _room(layout, best), tried)
 
 
 def _element_offsets(layout: AnyLayout, access: Access) -> list[int | None]:
@@ -75,24 +79,22 @@ def _element_offsets(layout: AnyLayout, access: Access) -> list[int | None]:
     return [None if a is None else a * 8 // bits for a in addresses]
 
 
-def _worst(offsets: list[list[int | None]], accesses: list[Access], swizzle: Swizzle) -> int:
+def _worst(offsets: _Offsets, accesses: list[Access], swizzle: Swizzle) -> int:
     worst = 1
     for row, access in zip(offsets, accesses, strict=True):
-        bits = access.bits
-        moved = [None if o is None else swizzle(o) * bits // 8 for o in row]
-        worst = max(worst, max((p.ways for p in bank_phases(moved, access.access_bytes)), default=1))
+        moved = [None if o is None else swizzle(o) * access.bits // 8 for o in row]
+        worst = max([worst, *(p.ways for p in bank_phases(moved, access.access_bytes))])
     return worst
 
 
-def _room(offsets: list[list[int | None]], swizzle: Swizzle) -> int:
-    """Elements of the whole blocks that a swizzle permutes, up to the last offset."""
-    end = 1 + max((o for row in offsets for o in row if o is not None), default=0)
+def _room(layout: AnyLayout, swizzle: Swizzle) -> int:
+    """The cosize of `layout`, rounded up to the whole blocks that the swizzle permutes."""
     block = 1 << (swizzle.base + swizzle.bits) if swizzle.bits else 1
-    return -(-end // block) * block
+    return -(-int(cosize(layout)) // block) * block
 
 
 def _why_none(
-    offsets: list[list[int | None]],
+    offsets: _Offsets,
     accesses: list[Access],
     base: int,
     max_bits: int,

@@ -123,7 +123,7 @@ def nearest(kernels: str, names: list[str], count: int = 3) -> tuple[str, ...]:
     >>> nearest("sm9*bf61", ["sm90_gemm_bf16_bf16", "sm90_gemm_f32_f32", "simt_gemm_f32"], 1)
     ('sm90_gemm_bf16_bf16',)
     """
-    words = [word for word in re.split(r"[*,\s]+", kernels.lower()) if word]
+    words = [word for word in re.split(r"[*,_\s]+", kernels.lower()) if word]
 
     def score(name: str) -> float:
         parts = [*name.split("_"), name]

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir.core import Op
 from tilewright.ir.ops import sync
 from tilewright.sim.barriers import MAX_ARRIVALS, ClusterBarrier, MBarrier, NamedBarrier
-from tilewright.sim.exec_warp import check_full
+from tilewright.sim.exec_warp import WARP, check_full
 from tilewright.sim.group import Group
 from tilewright.sim.state import Cta, Wait
 from tilewright.sim.step import Context, Step, executes
@@ -58,7 +58,9 @@ class NamedWait(Wait):
         return self.barrier.generation != self.generation
 
     def describe(self) -> str:
-        return f"barrier {self.barrier.id}: {self.barrier.state(self.cta.live)}"
+        number = self.barrier.id
+        what = f"barrier {number}" if number < NAMED_BARRIERS else f"warp {number - NAMED_BARRIERS}"
+        return f"{what}: {self.barrier.state(self.cta.live)}"
 
 
 def _named(g: Group, number: int) -> NamedBarrier:
@@ -412,8 +414,33 @@ def set_max_register(op: sync.SetMaxRegister, context: Context) -> Step:
     return step
 
 
+@executes(sync.SyncWarp)
+def sync_warp(op: sync.SyncWarp, context: Context) -> Step:
+    """Lanes of `mask` that have parted from the group are waited for; whole warps just go on."""
+    del context
+    mask = op.mask
+    wanted = mask.bit_count()
+
+    def step(g: Group) -> Any:
+        tell(g, "fence", op.name, op)
+        if g.full:
+            return None
+        warps = g.threads >> 5
+        if warps[0] != warps[-1]:
+            return g.split_by(warps)
+        first = int(warps[0]) * WARP
+        live = min(wanted, g.cta.size - first)
+        if g.n == live:
+            return None
+        barrier = _named(g, NAMED_BARRIERS + int(warps[0]))
+        generation = barrier.generation
+        barrier.arrive(g.n, live, live)
+        return None if barrier.generation != generation else NamedWait(op, g.cta, barrier, generation)
+
+    return step
+
+
 @executes(
-    sync.SyncWarp,
     sync.FenceMBarrierInit,
     sync.FenceProxyAsync,
     sync.FenceAcqRel,

@@ -73,7 +73,7 @@ class Group:
     """Threads of one block at one instruction.  See `values` for what the slots hold."""
 
     __slots__ = (
-        *("_full", "cta", "join", "key", "n", "pc", "polled", "rows", "run", "slots", "threads"),
+        *("_full", "cta", "gave_up", "join", "key", "n", "pc", "polled", "rows", "run", "slots", "threads"),
         *("wait", "warpgroups", "warps"),
     )
 
@@ -88,6 +88,8 @@ class Group:
         self.slots = slots
         self.join = join
         self.wait: Any = None
+        self.gave_up: Any = None
+        """The timed wait that the group last gave up."""
         self.polled: tuple[int, list[Val]] | None = None
         """The loop in which the group last polled, and what the loop carried then."""
         lo, hi = int(threads[0]), int(threads[-1]) + 1

@@ -76,6 +76,7 @@ class Crew:
                     continue
                 g.wait = signal
                 self.blocked.append(g)
+                return not signal.timed
             elif type(signal) is list:
                 self.ready.extendleft(reversed(signal))
             elif signal is PARK:
@@ -129,6 +130,7 @@ class Crew:
 
     def _resume(self, g: Group, *, timed_out: bool) -> None:
         wait, g.wait = g.wait, None
+        g.gave_up = wait if timed_out else None
         wait.finish(g, timed_out=timed_out)
         self.ready.append(g)
 
@@ -174,9 +176,8 @@ def execute(run: Run, g: Group) -> Any:
         op = run.program.ops[pc]
         raise SimulationError(
             f"simulate {run.program.func_name}: executing {op.name if op else 'a join'} failed: "
-            f"{type(error).__name__}: {error}",
+            f"{type(error).__name__}: {error} (in {g.name()})",
             loc=op.loc if op else None,
-            details={"by": g.name()},
         ) from error
     raise AssertionError("a program ends with a signal")
 
@@ -204,6 +205,12 @@ def report_deadlock(crews: list[Crew]) -> None:
             where = f" ({g.wait.op.loc})" if g.wait.op.loc else ""
             lines.append(f"{g.name()}: {g.wait.op.name}{where} waits for {g.wait.describe()}")
         for g in crew.ready:
+            if g.gave_up is not None:
+                where = f" ({g.gave_up.op.loc})" if g.gave_up.op.loc else ""
+                lines.append(
+                    f"{g.name()}: {g.gave_up.op.name}{where} polls for {g.gave_up.describe()}"
+                )
+                continue
             op = next((o for o in run.program.ops[g.pc :] if o is not None), None)
             where = f" ({op.loc})" if op is not None and op.loc else ""
             lines.append(f"{g.name()}: polls in a loop whose condition never changes{where}")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.errors import SimulationError
 from tilewright.ir.types import PtrType, ScalarType, Space, TensorMapType, Type, VecType
 from tilewright.numeric.convert import storage_dtype
 from tilewright.numeric.dtypes import DType
@@ -79,7 +80,10 @@ def spread(v: Val, t: Type, n: int) -> Array:
 
 
 def merge(parts: Sequence[tuple[Val, Rows]], t: Type, n: int) -> Val:
-    """One value for `n` threads out of the values that its parts hold."""
+    """One value for `n` threads out of the values that its parts hold.
+
+    Raises: SimulationError if the parts point into different register arrays.
+    """
     first = parts[0][0]
     if len(parts) == 1:
         return first
@@ -103,12 +107,16 @@ def _same(a: Val, b: Val) -> bool:
 def _merge_register_pointers(parts: Sequence[tuple[Val, Rows]], n: int) -> Val:
     array = parts[0][0][0]
     if any(v[0] is not array for v, _ in parts):
-        raise ValueError("threads chose different register arrays: registers have no addresses")
+        names = " and ".join(dict.fromkeys(v[0].state.label or "(unnamed)" for v, _ in parts))
+        raise SimulationError(
+            f"threads chose different register arrays at run time ({names}); registers have no "
+            "addresses, so choose between the values, not between the arrays"
+        )
     offsets = [v[1] for v, _ in parts]
     if all(type(o) is int and o == offsets[0] for o in offsets):
         return parts[0][0]
     out = np.empty(n, np.int64)
-    for (v, rows), offset in zip(parts, offsets, strict=True):
+    for (_, rows), offset in zip(parts, offsets, strict=True):
         out[rows] = offset
     return (array, out)
 

@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 
 from tilewright.arch.copy.atom import CopyAtom, CopyKind
-from tilewright.arch.copy.sm75 import MATRIX_COPIES
+from tilewright.arch.copy.sm50 import shuffle_copies
+from tilewright.arch.copy.sm75 import MATRIX_COPIES, movmatrix_copies
 from tilewright.arch.copy.sm80 import CP_ASYNC_COPIES
-from tilewright.arch.copy.sm90 import TMA_COPIES
+from tilewright.arch.copy.sm90 import TMA_COPIES, bulk_copies
+from tilewright.arch.copy.sm100 import narrow_matrix_copies, wide_copies
+from tilewright.arch.copy.sm100_tmem import tmem_copies
 from tilewright.arch.copy.universal import UNIVERSAL_COPIES
 from tilewright.errors import LayoutError
 
 ALL_COPY_ATOMS: tuple[CopyAtom, ...] = (
     UNIVERSAL_COPIES + MATRIX_COPIES + CP_ASYNC_COPIES + TMA_COPIES
 )
+"""The rows that kernels are made of; `every_copy_atom` adds those of all other instructions."""
+
 _BY_NAME: dict[str, CopyAtom] = {atom.name: atom for atom in ALL_COPY_ATOMS}
+# Made when first asked for: most programs use none of them.
+_OTHERS = (
+    shuffle_copies,
+    movmatrix_copies,
+    bulk_copies,
+    wide_copies,
+    narrow_matrix_copies,
+    tmem_copies,
+)
+
+
+@cache
+def every_copy_atom() -> tuple[CopyAtom, ...]:
+    """All rows: `ALL_COPY_ATOMS`, then those of every other instruction from sm_50 to sm_103."""
+    return (*ALL_COPY_ATOMS, *(atom for rows in _OTHERS for atom in rows()))
+
+
+@cache
+def _every_name() -> dict[str, CopyAtom]:
+    return {atom.name: atom for atom in every_copy_atom()}
 
 
 def copy_atom(name: str | CopyAtom) -> CopyAtom:
@@ -27,9 +53,10 @@ def copy_atom(name: str | CopyAtom) -> CopyAtom:
     """
     if isinstance(name, CopyAtom):
         return name
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    near = difflib.get_close_matches(str(name), _BY_NAME, n=3, cutoff=0.5)
+    found = _BY_NAME.get(name) or _every_name().get(name)
+    if found is not None:
+        return found
+    near = difflib.get_close_matches(str(name), _every_name(), n=3, cutoff=0.5)
     listed = ", ".join(near or _BY_NAME)
     raise LayoutError(
         f"copy_atom: {name!r} is not a copy atom; {'near' if near else 'known'} names: {listed}"
@@ -46,7 +73,9 @@ def find_copy_atom(
     zero_fill: bool = False,
     multicast: bool = False,
 ) -> CopyAtom:
-    """The atom of one kind; what is None is free, and the widest that fits is taken.
+    """The atom of one kind, of those with an emitter.
+
+    What is None is free, and the widest that fits is taken.
 
     Raises: LayoutError if there is none, listing the atoms of that kind.
 

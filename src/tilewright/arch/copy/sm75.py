@@ -9,6 +9,8 @@ Source: PTX ISA, `ldmatrix`, `stmatrix`.
 
 from __future__ import annotations
 
+from functools import cache
+
 from tilewright.arch.copy.atom import CopyAtom, CopyKind
 from tilewright.layout.layout import Layout
 
@@ -72,3 +74,28 @@ MATRIX_COPIES: tuple[CopyAtom, ...] = tuple(
     for transpose in (False, True)
     for num in (1, 2, 4)
 )
+
+
+@cache
+def movmatrix_copies() -> tuple[CopyAtom, ...]:
+    """`movmatrix`: a warp transposes an 8x8 matrix of 16-bit elements between its registers.
+
+    CuTe's row, and so ours, names the bits of the matrix on the left and those of its transpose on
+    the right, so both sides read alike.
+    """
+    register = registers_side(1, transpose=False)
+    return (
+        CopyAtom(
+            name="SM75_U32x1_MOVM_T",
+            kind="movmatrix",
+            thr_id=Layout(32, 1),
+            src_layout=register,
+            dst_layout=register,
+            ref_layout=register,
+            access_bits=32,
+            min_arch=75,
+            ptx="",
+            num_matrices=1,
+            transpose=True,
+        ),
+    )

@@ -8,11 +8,13 @@ text.  The emitter, the simulator's executor, the picture and the conformance te
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from tilewright.arch.element import Element, RawElement
 from tilewright.arch.target import Target
 from tilewright.arch.thread_value import (
     is_broadcast,
@@ -21,15 +23,16 @@ from tilewright.arch.thread_value import (
     num_values,
     tv_table,
 )
-from tilewright.errors import LayoutError, Loc
+from tilewright.errors import DTypeError, LayoutError, Loc, TargetError
 from tilewright.layout.int_tuple import flatten_tuple
 from tilewright.layout.layout import Layout
 from tilewright.numeric.dtypes import F32, F64, DType
 
 Operand = Literal["A", "B", "C", "D"]
 Major = Literal["K", "MN"]
-Source = Literal["rmem", "smem"]
-MmaKind = Literal["fma", "mma", "wgmma"]
+Source = Literal["rmem", "smem", "tmem"]
+MmaKind = Literal["fma", "dot", "mma", "quad_pair", "wgmma", "umma", "mfma"]
+Operation = Literal["multiply", "xor_popc", "and_popc"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,38 +58,50 @@ class MmaAtom:
     """One MMA instruction; rows are compared by identity.
 
     Shapes: `layout_a`, `layout_b`, `layout_c` map (thread, value) to ``m + k*M``, ``n + k*N`` and
-            ``m + n*M``.  `thr_id` maps the thread mode to thread numbers in the group that
-            executes the instruction together: 1 thread (fma), a warp (mma), a warpgroup (wgmma).
-    Laws:   1 a register operand's layout is a bijection onto its matrix
-            2 a shared-memory operand is seen whole by every thread: thread stride 0, and its value
-              mode is a bijection onto the matrix
+            ``m + n*M``.  `thr_id` maps the thread mode to numbers in the group that executes the
+            instruction together: one thread (fma, dot), the eight threads of a quad pair, a warp
+            (mma), a warpgroup (wgmma), a wave of 64 lanes (mfma), or one or two CTAs (umma).
+    Laws:   1 an operand's layout is a bijection onto its matrix, over threads or over CTAs
+            2 except wgmma's in shared memory, which every thread sees whole: thread stride 0, and
+              the value mode is a bijection onto the matrix
     Units:  `min_arch` is the first sm number that has it; `requires` is the feature of
             `arch.target` that decides (wgmma is not in sm_100a).  `ptx` is the mnemonic with all
-            its qualifiers.
+            its qualifiers; empty where the generator does not write the instruction.
+            `bits` is what one value of D, A, B and C takes, if not the width of its type (a 4-bit
+            float in an 8-bit container).
+            `sparsity` 2: of each pair or quad of A along K only half is stored; A's layout counts
+            the zeros too.  `scale_vector`: that many elements along K share one `scale_type`.
     Raises: LayoutError if the row breaks a law.
     """
 
     name: str
     kind: MmaKind
     shape_mnk: tuple[int, int, int]
-    d_dtype: DType
-    a_dtype: DType
-    b_dtype: DType
-    c_dtype: DType
+    d_type: Element
+    a_type: Element
+    b_type: Element
+    c_type: Element
     thr_id: Layout
     layout_a: Layout
     layout_b: Layout
     layout_c: Layout
     min_arch: int
-    ptx: str
+    ptx: str = ""
     a_source: Source = "rmem"
     b_source: Source = "rmem"
+    c_source: Source = "rmem"
     a_major: Major = "K"
     b_major: Major = "K"
     requires: str = ""
+    bits: tuple[int, ...] = ()
+    operation: Operation = "multiply"
+    saturate: bool = False
+    sparsity: int = 1
+    scale_vector: int = 0
+    scale_type: Element | None = None
 
     def __post_init__(self) -> None:
-        threads = flatten_tuple(self.thr_id.shape)[0]
+        threads = math.prod(flatten_tuple(self.thr_id.shape))
         for which in ("A", "B", "C"):
             layout = self.layout(which)
             if num_threads(layout) != threads:
@@ -95,7 +110,8 @@ class MmaAtom:
                     f"threads, the atom has {threads}",
                     details={which: layout},
                 )
-            if not _law_holds(layout, self.size(which), self.source(which)):
+            seen_whole = self.kind == "wgmma" and self.source(which) == "smem"
+            if not _law_holds(layout, self.size(which), seen_whole):
                 rows, cols = self.matrix_shape(which)
                 raise LayoutError(
                     f"MMA atom {self.name}: layout of {which} is not a bijection onto "
@@ -111,18 +127,69 @@ class MmaAtom:
         """Threads that execute the instruction together."""
         return num_threads(self.layout_c)
 
-    def dtype(self, which: Operand) -> DType:
-        """The element type of an operand."""
-        by_name = {"A": self.a_dtype, "B": self.b_dtype, "C": self.c_dtype, "D": self.d_dtype}
+    @property
+    def has_emitter(self) -> bool:
+        """Whether the generator writes the instruction, and the simulator executes it."""
+        return bool(self.ptx)
+
+    @property
+    def d_dtype(self) -> DType:
+        """The type of D's elements."""
+        return self.dtype("D")
+
+    @property
+    def a_dtype(self) -> DType:
+        """The type of A's elements."""
+        return self.dtype("A")
+
+    @property
+    def b_dtype(self) -> DType:
+        """The type of B's elements."""
+        return self.dtype("B")
+
+    @property
+    def c_dtype(self) -> DType:
+        """The type of C's elements."""
+        return self.dtype("C")
+
+    def element(self, which: Operand) -> Element:
+        """The element type of an operand, which need not be a `DType`."""
+        by_name = {"A": self.a_type, "B": self.b_type, "C": self.c_type, "D": self.d_type}
         return by_name[which]
+
+    def dtype(self, which: Operand) -> DType:
+        """The `DType` of an operand's elements.
+
+        Raises: DTypeError if there is none.
+        """
+        element = self.element(which)
+        if isinstance(element, RawElement):
+            raise DTypeError(
+                f"MMA atom {self.name}: operand {which} holds {element}, {element.bits} bits "
+                "that no element type of the language describes",
+                hint="element() tells its name and width",
+            )
+        return element
+
+    @property
+    def operand_bits(self) -> tuple[int, int, int, int]:
+        """Bits that one value of D, A, B and C takes.
+
+        A value of a sparse A stands for the zeros as well, so it takes half of its type's width.
+        """
+        if self.bits:
+            d, a, b, c = self.bits
+            return d, a, b, c
+        a_bits = self.a_type.bits // self.sparsity
+        return self.d_type.bits, a_bits, self.b_type.bits, self.c_type.bits
 
     def layout(self, which: Operand) -> Layout:
         """The thread-value layout of an operand; D's is C's."""
         return {"A": self.layout_a, "B": self.layout_b}.get(which, self.layout_c)
 
     def source(self, which: Operand) -> Source:
-        """Where the instruction reads the operand."""
-        return {"A": self.a_source, "B": self.b_source}.get(which, "rmem")
+        """Where the instruction reads the operand, or writes D."""
+        return {"A": self.a_source, "B": self.b_source}.get(which, self.c_source)
 
     def major(self, which: Operand) -> Major:
         """The direction in which a shared-memory operand is contiguous."""
@@ -143,17 +210,30 @@ class MmaAtom:
         return num_values(self.layout(which))
 
     def registers(self, which: Operand) -> RegisterFile:
-        """The registers that each thread passes for an operand."""
+        """The registers that each thread passes for an operand.
+
+        Raises: TargetError if the generator does not write the instruction.
+        """
+        self._require_emitter()
         if self.source(which) == "smem":
             return DESCRIPTOR
         return _register_file(self.dtype(which), self.num_values(which), self.kind)
 
     def available_on(self, target: Target) -> bool:
-        """Whether `target` has the instruction."""
-        return not self.requires or target.has(self.requires)
+        """Whether the generator can write the instruction for `target`."""
+        return self.has_emitter and (not self.requires or target.has(self.requires))
+
+    def _require_emitter(self, loc: Loc | None = None) -> None:
+        if not self.has_emitter:
+            raise TargetError(
+                f"MMA atom {self.name}: the code generator does not write this instruction; "
+                "its row only says which thread holds what",
+                loc=loc,
+            )
 
     def check_target(self, target: Target, loc: Loc | None = None) -> None:
-        """Raises: TargetError if `target` does not have the instruction."""
+        """Raises: TargetError if the generator cannot write the instruction for `target`."""
+        self._require_emitter(loc)
         if self.requires:
             target.require(self.requires, f"MMA atom {self.name}", loc)
 
@@ -164,7 +244,8 @@ class MmaAtom:
 
         For wgmma, `d` is updated in place and `c` is the one predicate that says whether to add it.
 
-        Raises: LayoutError if the number of names is not that of the registers.
+        Raises: LayoutError if the number of names is not that of the registers; TargetError if
+        the generator does not write the instruction.
         """
         wgmma = self.kind == "wgmma"
         given: dict[Operand, Sequence[str]] = {"D": d, "A": a, "B": b, "C": c}
@@ -202,8 +283,8 @@ def _braced(names: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _law_holds(layout: Layout, size: int, source: Source) -> bool:
-    if source == "smem":
+def _law_holds(layout: Layout, size: int, seen_whole: bool) -> bool:
+    if seen_whole:
         return is_broadcast(layout) and is_compact(layout.shape[1], layout.stride[1], size)
     return is_compact(layout.shape, layout.stride, size)
 

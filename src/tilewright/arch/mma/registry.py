@@ -3,21 +3,65 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
+from functools import cache
 
 from tilewright.arch.mma.atom import Major, MmaAtom, MmaKind, Source
-from tilewright.arch.mma.sm80 import SM80_ATOMS
-from tilewright.arch.mma.sm90 import SM90_ATOMS
+from tilewright.arch.mma.cdna3 import cdna3_atoms
+from tilewright.arch.mma.sm61 import sm61_atoms
+from tilewright.arch.mma.sm70 import sm70_atoms
+from tilewright.arch.mma.sm75 import sm75_atoms
+from tilewright.arch.mma.sm80 import SM80_ATOMS, complex_atoms, sm80_integer_atoms
+from tilewright.arch.mma.sm90 import SM90_ATOMS, sm90_sparse_and_saturating_atoms
+from tilewright.arch.mma.sm100 import sm100_atoms, umma_by_name
+from tilewright.arch.mma.sm120 import sm120_atoms
 from tilewright.arch.mma.universal import UNIVERSAL_ATOMS
 from tilewright.errors import DTypeError, LayoutError
 from tilewright.numeric.dtypes import DType
 
 ALL_MMA_ATOMS: tuple[MmaAtom, ...] = UNIVERSAL_ATOMS + SM80_ATOMS + SM90_ATOMS
+"""The rows that kernels are made of; `every_mma_atom` adds those of all other instructions."""
+
 _BY_NAME: dict[str, MmaAtom] = {atom.name: atom for atom in ALL_MMA_ATOMS}
+# Made when first asked for: most programs use none of them.
+_WITH_EMITTER: tuple[Callable[[], tuple[MmaAtom, ...]], ...] = (sm80_integer_atoms, sm75_atoms)
+_OTHERS: tuple[Callable[[], tuple[MmaAtom, ...]], ...] = (
+    complex_atoms,
+    sm90_sparse_and_saturating_atoms,
+    sm61_atoms,
+    sm70_atoms,
+    sm100_atoms,
+    sm120_atoms,
+    cdna3_atoms,
+)
 _Key = tuple[MmaKind, DType, DType, DType]
-_BY_TYPES: dict[_Key, list[MmaAtom]] = {}
-for _atom in ALL_MMA_ATOMS:
-    _key = (_atom.kind, _atom.d_dtype, _atom.a_dtype, _atom.b_dtype)
-    _BY_TYPES.setdefault(_key, []).append(_atom)
+
+
+@cache
+def every_mma_atom() -> tuple[MmaAtom, ...]:
+    """All rows: `ALL_MMA_ATOMS`, then those of every other instruction from sm_61 to sm_120.
+
+    Of tcgen05.mma it has the largest shape of each form; `umma_atom` makes the others.
+    """
+    families = _WITH_EMITTER + _OTHERS
+    return (*ALL_MMA_ATOMS, *(atom for rows in families for atom in rows()))
+
+
+@cache
+def _every_name() -> dict[str, MmaAtom]:
+    return {atom.name: atom for atom in every_mma_atom()}
+
+
+@cache
+def _by_types() -> dict[_Key, list[MmaAtom]]:
+    """What a kernel may ask for by its types: plain multiplications with an emitter."""
+    found: dict[_Key, list[MmaAtom]] = {}
+    later = (atom for rows in _WITH_EMITTER for atom in rows())
+    for atom in (*ALL_MMA_ATOMS, *later):
+        if atom.has_emitter:
+            key = (atom.kind, atom.d_dtype, atom.a_dtype, atom.b_dtype)
+            found.setdefault(key, []).append(atom)
+    return found
 
 
 def mma_atom(name: str | MmaAtom) -> MmaAtom:
@@ -30,11 +74,13 @@ def mma_atom(name: str | MmaAtom) -> MmaAtom:
     """
     if isinstance(name, MmaAtom):
         return name
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    near = ", ".join(difflib.get_close_matches(str(name), _BY_NAME, n=3, cutoff=0.5))
+    found = _BY_NAME.get(name) or _every_name().get(name) or umma_by_name(str(name))
+    if found is not None:
+        return found
+    known = _every_name()
+    near = ", ".join(difflib.get_close_matches(str(name), known, n=3, cutoff=0.5))
     raise LayoutError(
-        f"mma_atom: {name!r} is not one of the {len(_BY_NAME)} MMA atoms",
+        f"mma_atom: {name!r} is not one of the {len(known)} MMA atoms",
         hint=f"near names: {near}" if near else "",
     )
 
@@ -50,7 +96,7 @@ def find_mma_atom(
     a_major: Major = "K",
     b_major: Major = "K",
 ) -> MmaAtom:
-    """The atom of one kind that computes ``acc += a * b``.
+    """The atom of one kind that computes ``acc += a * b`` and has an emitter.
 
     Without `shape_mnk` the largest.  `a_source` defaults to where the kind usually reads A:
     shared memory for wgmma, registers otherwise.
@@ -63,9 +109,9 @@ def find_mma_atom(
     'SM90_64x128x16_F32BF16BF16_SS_KN'
     """
     source = a_source or ("smem" if kind == "wgmma" else "rmem")
-    of_type = _BY_TYPES.get((kind, acc_dtype, a_dtype, b_dtype))
+    of_type = _by_types().get((kind, acc_dtype, a_dtype, b_dtype))
     if of_type is None:
-        having = [f"{a} x {b} -> {d}" for k, d, a, b in _BY_TYPES if k == kind]
+        having = [f"{a} x {b} -> {d}" for k, d, a, b in _by_types() if k == kind]
         raise DTypeError(
             f"find_mma_atom: {kind} has no form for {a_dtype} x {b_dtype} -> {acc_dtype}",
             details={"has": ", ".join(having)},
@@ -87,7 +133,7 @@ def find_mma_atom(
             return atom
     raise LayoutError(
         f"find_mma_atom: {kind} {a_dtype} x {b_dtype} -> {acc_dtype} has no shape {shape_mnk}",
-        details={"has": ", ".join("x".join(map(str, x.shape_mnk)) for x in form)},
+        details={"has": ", ".join(dict.fromkeys("x".join(map(str, x.shape_mnk)) for x in form))},
     )
 
 

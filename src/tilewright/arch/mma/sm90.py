@@ -4,12 +4,16 @@ Every row is 64 x N x (32 bytes of K).  B is always in shared memory, A there (S
 (RS); D stays in registers.  Names are CuTe's with two letters for the majors of A and B: K, or
 M (for A) and N (for B) where the operand is contiguous in M or N, which only 16-bit types in
 shared memory may be: ``SM90_64x256x16_F32BF16BF16_SS_KN`` takes B as a row-major K x N matrix.
-Source: PTX ISA, `wgmma.mma_async`: ".shape", "Register Fragments", "Shared Memory Matrix Layout".
+A sparse row takes twice the K; half of its A is stored, so that A in registers has the fragment of
+a type of half the width.  Sparse and saturating rows have no emitter.
+Source: PTX ISA, `wgmma.mma_async`: ".shape", "Register Fragments", "Shared Memory Matrix Layout";
+`wgmma.mma_async.sp`.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cache, lru_cache
 
 from tilewright.arch.mma.atom import Major, MmaAtom, Source
 from tilewright.arch.mma.sm80 import accumulator, fragment, ptx_type
@@ -45,31 +49,45 @@ def _majors(dtype: DType, a_source: Source) -> list[tuple[Major, Major]]:
 
 
 def _row(
-    n: int, d: DType, a: DType, b: DType, a_source: Source, majors: tuple[Major, Major]
+    n: int,
+    d: DType,
+    a: DType,
+    b: DType,
+    a_source: Source,
+    majors: tuple[Major, Major],
+    sparsity: int = 1,
+    saturate: bool = False,
 ) -> MmaAtom:
-    k = 256 // a.bits
+    k = 256 // a.bits * sparsity
     types = [ptx_type(t) for t in (d, a, b)]
     letters = ("K" if majors[0] == "K" else "M") + ("K" if majors[1] == "K" else "N")
     form = "SS" if a_source == "smem" else "RS"
+    shape = f"{'SPARSE_' if sparsity > 1 else ''}{_M}x{n}x{k}"
+    suffix = "_SATURATE" if saturate else ""
+    plain = sparsity == 1 and not saturate
+    a_fragment = _fragment(_M, k, a.bits // sparsity, _WARPS)
+    mnemonic = f"wgmma.mma_async.sync.aligned.m{_M}n{n}k{k}." + ".".join(types)
     return MmaAtom(
-        name=f"SM90_{_M}x{n}x{k}_{''.join(types).upper()}_{form}_{letters}",
+        name=f"SM90_{shape}_{''.join(types).upper()}_{form}_{letters}{suffix}",
         kind="wgmma",
         shape_mnk=(_M, n, k),
-        d_dtype=d,
-        a_dtype=a,
-        b_dtype=b,
-        c_dtype=d,
+        d_type=d,
+        a_type=a,
+        b_type=b,
+        c_type=d,
         thr_id=_WARPGROUP,
-        layout_a=_shared(_M, k) if a_source == "smem" else _fragment(_M, k, a.bits, _WARPS),
+        layout_a=_shared(_M, k) if a_source == "smem" else a_fragment,
         layout_b=_shared(n, k),
         layout_c=_accumulator(_M, n, _WARPS),
         min_arch=90,
-        ptx=f"wgmma.mma_async.sync.aligned.m{_M}n{n}k{k}." + ".".join(types),
+        ptx=mnemonic if plain else "",
         a_source=a_source,
         b_source="smem",
         a_major=majors[0],
         b_major=majors[1],
-        requires="wgmma",
+        requires="wgmma" if plain else "",
+        saturate=saturate,
+        sparsity=sparsity,
     )
 
 
@@ -83,10 +101,21 @@ _TYPES += [(d, a, b) for d in (F32, F16) for a in _FP8 for b in _FP8]
 _TYPES += [(I32, a, b) for a in _INT8 for b in _INT8]
 _SOURCES: tuple[Source, ...] = ("smem", "rmem")
 
-SM90_ATOMS: tuple[MmaAtom, ...] = tuple(
-    _row(n, d, a, b, source, majors)
-    for d, a, b in _TYPES
-    for source in _SOURCES
-    for majors in _majors(a, source)
-    for n in reversed(INT_NS if a.is_integer else FLOAT_NS)
-)
+
+def _forms(sparsity: int = 1, saturate: bool = False) -> Iterator[MmaAtom]:
+    for d, a, b in _TYPES:
+        if saturate and not a.is_integer:
+            continue
+        for source in _SOURCES:
+            for majors in _majors(a, source):
+                for n in reversed(INT_NS if a.is_integer else FLOAT_NS):
+                    yield _row(n, d, a, b, source, majors, sparsity, saturate)
+
+
+SM90_ATOMS: tuple[MmaAtom, ...] = tuple(_forms())
+
+
+@cache
+def sm90_sparse_and_saturating_atoms() -> tuple[MmaAtom, ...]:
+    """`wgmma.mma_async.sp`, and the integer forms with ``.satfinite``."""
+    return (*_forms(saturate=True), *_forms(sparsity=2), *_forms(sparsity=2, saturate=True))

@@ -72,7 +72,7 @@ def repeated(e: Expr) -> Vec:
     def element(_: Expr) -> Expr:
         return e
 
-    return Vec(F32, 0, element, reads=e.reads, memory=e.memory)
+    return Vec(F32, 0, element, reads=e.reads, memory=e.memory, free=True)
 
 
 def define_vec(
@@ -83,9 +83,10 @@ def define_vec(
     pair: Scalar | None = None,
     symbolic: bool = True,
     pointwise: bool = True,
+    free: bool = False,
 ) -> None:
-    """Defines a vector that is computed from others."""
-    assert isinstance(result.type, VecType)
+    """Defines a vector that is computed from others; `free` if that is only a matter of index."""
+    assert isinstance(result.type, VecType), "a vector result"
     reads = frozenset[str]().union(*(v.reads for v in inputs))
     memory = frozenset[object]().union(*(v.memory for v in inputs))
     em.define(
@@ -99,6 +100,7 @@ def define_vec(
             reads,
             memory,  # type: ignore[arg-type]
             pointwise and all(v.pointwise for v in inputs),
+            free=free and all(v.free for v in inputs),
         ),
     )
 

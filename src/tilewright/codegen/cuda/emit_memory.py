@@ -13,9 +13,9 @@ from tilewright.codegen.cuda.expr import (
     Access,
     Expr,
     call,
-    cast,
     name,
     number,
+    pointer_cast,
     with_memory,
 )
 from tilewright.codegen.cuda.operands import Place, Vec, array_vec, memory_vec
@@ -87,7 +87,9 @@ def cast_pointer(em: Emitter, op: memory.CastPointer) -> None:
         em.define(op.result, Place(base.base, base.index, t, base.const))
         return
     const = "const " if base.const else ""
-    em.define(op.result, Place(cast(f"{const}{spelled}*", base.pointer()), None, t, base.const))
+    em.define(
+        op.result, Place(pointer_cast(f"{const}{spelled}*", base.pointer()), None, t, base.const)
+    )
 
 
 @emits(memory.SharedAddress)
@@ -97,7 +99,7 @@ def address(em: Emitter, op: memory.SharedAddress) -> None:
 
 @emits(memory.GlobalAddress)
 def global_address(em: Emitter, op: memory.GlobalAddress) -> None:
-    em.define(op.result, cast("i64", em.place(op.base).pointer()))
+    em.define(op.result, pointer_cast("i64", em.place(op.base).pointer()))
 
 
 @emits(memory.Load)
@@ -134,16 +136,17 @@ def store(em: Emitter, op: memory.Store) -> None:
         em.fill(place, value)
         return
     t = place.type.dtype
-    source = value.array if value.array.isidentifier() else ""
+    size = t.bytes_for(value.count)
+    source = value.place
     if value.count == 1:
         em.statement(op, f"{place.value().text} = {value.element(number(0)).short};")
         return
-    if not source:
+    if source is None or source.type.align % size or source.type.space is not Space.RMEM:
         held = em.constant(value, op.value.type, op.value.name)
         assert isinstance(held, Vec), "a vector is held in an array"
-        source = held.array
-    size = t.bytes_for(value.count)
-    em.statement(op, f"{mover(em, size)}({place.pointer().text}, {source});")
+        source = held.place
+        assert source is not None, "an array lies somewhere"
+    em.statement(op, f"{mover(em, size)}({place.pointer().text}, {source.pointer().text});")
 
 
 def _apart(em: Emitter, value: Value, vec: Vec, write: Access) -> Vec:
@@ -182,7 +185,7 @@ def gather(em: Emitter, op: memory.Gather) -> None:
             reads=whole.reads,
             memory=whole.memory,
             pointwise=False,
-            array=f"{whole.array}:{op.indices}",
+            free=True,
         ),
     )
 

@@ -83,10 +83,10 @@ def _helper_name(atom: MmaAtom) -> str:
     return "_".join(words).replace("::", "_")
 
 
-def _unpack(file: RegisterFile, word: str, const: bool) -> tuple[str, str]:
+def _unpack(file: RegisterFile, t: DType, word: str, const: bool) -> tuple[str, str]:
     """A helper's parameter for a register operand, and the statement that types it, if any."""
     c, qualifier = _word(file), "const " if const else ""
-    if file.per_register == 1:
+    if c == ctype(t):
         return f"{qualifier}{c}* {word}", ""
     return f"{qualifier}void* {word}_", f"{qualifier}{c}* {word} = ({qualifier}{c}*){word}_;"
 
@@ -98,8 +98,9 @@ def _mma_helper(em: Emitter, atom: MmaAtom) -> str:
         numbers.append(_registers(file.count, first))
         first += file.count
     parameters, typed = [], []
-    for word, file in zip("dabc", files, strict=True):
-        parameter, statement = _unpack(file, word, word != "d")
+    for operand, file in zip(_OPERANDS, files, strict=True):
+        word = operand.lower()
+        parameter, statement = _unpack(file, atom.dtype(operand), word, word != "d")
         parameters.append(parameter)
         typed += [statement] if statement else []
     inputs = [c for w, f in zip("abc", files[1:], strict=True) for c in _constraints(f, w)]
@@ -132,10 +133,10 @@ def _wgmma_helper(em: Emitter, atom: MmaAtom) -> str:
     d = _registers(d_file.count, 0)
     a = _registers(a_file.count, d_file.count)
     b, accumulate = (f"%{d_file.count + a_file.count + i}" for i in range(2))
-    parameter, typed = _unpack(d_file, "d", False)
+    parameter, typed = _unpack(d_file, atom.d_dtype, "d", False)
     statements = [typed] if typed else []
     if atom.a_source == "rmem":
-        a_parameter, typed = _unpack(a_file, "a", True)
+        a_parameter, typed = _unpack(a_file, atom.a_dtype, "a", True)
         statements += [typed] if typed else []
         a_inputs = _constraints(a_file, "a")
     else:

@@ -240,21 +240,18 @@ def special(em: Emitter, op: sync.Special) -> None:
     known = _BUILTIN.get(op.register)
     if known:
         builtin, hint = known
-        op.result.name = op.result.name or f"{hint}_{axis}"
-        em.define(op.result, cast("int", Expr(f"{builtin}.{axis}")))
+        em.define(op.result, cast("int", Expr(f"{builtin}.{axis}")), f"{hint}_{axis}")
         return
     if op.register == "clock":
-        op.result.name = op.result.name or "clock"
-        em.materialise(op.result, Expr("clock64()"))
+        em.materialise(op.result, Expr("clock64()"), "now")
         return
     register = _REGISTER[op.register]
     if op.register in ("cluster_dim", "block_in_cluster"):
         register += f".{axis}"
-    helper = f"{op.register}_{axis}" if "." in register else op.register
+    helper = f"read_{op.register}" + (f"_{axis}" if "." in register else "")
     body = asm(f"mov.u32 %0, %%{register};", '"=r"(r)', "", memory=False, volatile=False)
     em.prelude.use(helper, function(f"int {helper}()", f"int r; {body}", "return r;"))
-    op.result.name = op.result.name or "".join(helper.split("_")[-1:])
-    em.define(op.result, Expr(f"{helper}()"))
+    em.define(op.result, Expr(f"{helper}()"), op.register)
 
 
 @emits(sync.GridDependencyWait)

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 from tilewright.codegen.cuda.emit_arith import define_vec, narrow, repeated, through_f32
 from tilewright.codegen.cuda.emitter import Emitter, assignment, emits
-from tilewright.codegen.cuda.expr import Expr, binary, call, name, number
+from tilewright.codegen.cuda.expr import Expr, Level, binary, call, name, number
 from tilewright.codegen.cuda.operands import plus, times
 from tilewright.codegen.cuda.spelling import ctype
 from tilewright.ir.ops import arith
-from tilewright.ir.types import VecType, element_type
+from tilewright.ir.types import element_type
 
 
 @emits(arith.Splat)
 def splat(em: Emitter, op: arith.Splat) -> None:
     a = em.simple(em.expr(op.a), element_type(op.a.type))
-    assert isinstance(op.result.type, VecType)
-    define_vec(em, op.result, repeated(a).element, [repeated(a)])
+    define_vec(em, op.result, repeated(a).element, [repeated(a)], free=True)
 
 
 @emits(arith.Extract)
@@ -31,9 +30,11 @@ def pack(em: Emitter, op: arith.Pack) -> None:
     t = element_type(op.elements[0].type)
     if all(e.text == elements[0].text for e in elements):
         one = repeated(em.simple(elements[0], t))
-        define_vec(em, op.result, one.element, [one])
+        define_vec(em, op.result, one.element, [one], free=True)
         return
-    # Each element is written once, unless several uses are made of the vector: then as an array.
+    # Names and elements of arrays may be written again; anything more becomes an array if the
+    # vector has several uses.
+    free = all(e.level is Level.PRIMARY and "(" not in e.text for e in elements)
     define_vec(
         em,
         op.result,
@@ -41,6 +42,7 @@ def pack(em: Emitter, op: arith.Pack) -> None:
         [repeated(e) for e in elements],
         symbolic=False,
         pointwise=False,
+        free=free,
     )
 
 
@@ -58,7 +60,15 @@ def shuffle(em: Emitter, op: arith.Shuffle) -> None:
         assert index is not None, "only asked for symbolic indices if there is a formula"
         return source.element(index(i))
 
-    define_vec(em, op.result, element, [source], symbolic=index is not None, pointwise=False)
+    define_vec(
+        em,
+        op.result,
+        element,
+        [source],
+        symbolic=index is not None,
+        pointwise=False,
+        free=True,
+    )
 
 
 @emits(arith.Reduce)

@@ -18,7 +18,7 @@ from tilewright.codegen.cuda.expr import Access, Expr, name, number
 from tilewright.codegen.cuda.flight import retired_by_wait
 from tilewright.codegen.cuda.names import Names
 from tilewright.codegen.cuda.operands import Operand, Place, Variable, Vec, array_vec
-from tilewright.codegen.cuda.prelude import HELPERS, Prelude
+from tilewright.codegen.cuda.prelude import Prelude
 from tilewright.codegen.cuda.ranges import NonNegative
 from tilewright.codegen.cuda.spelling import alignment, ctype, declarator
 from tilewright.codegen.cuda.writer import Writer
@@ -59,13 +59,13 @@ class _Pending:
 class Emitter:
     """Writes one kernel."""
 
-    def __init__(self, func: Func, line_info: bool) -> None:
+    def __init__(self, func: Func, line_info: bool, reserved: Iterable[str] = ()) -> None:
         self.func = func
         self.facts = Analysis(func)
         self.non_negative = NonNegative(func)
         self.names = Names()
-        for helper in HELPERS:
-            self.names.reserve(helper)
+        for word in reserved:
+            self.names.reserve(word)
         self.out = Writer(line_info)
         self.prelude = Prelude()
         self.destinations: dict[Value, Variable] = {}
@@ -101,7 +101,7 @@ class Emitter:
     def place(self, value: Value) -> Place:
         p = self.operand(value)
         if isinstance(p, Expr):
-            assert isinstance(value.type, PtrType)
+            assert isinstance(value.type, PtrType), f"{value} is not a pointer"
             return Place(p, None, value.type)
         assert isinstance(p, Place), f"{value} is not a pointer"
         return p
@@ -123,7 +123,7 @@ class Emitter:
             del self._pending[held]
             self._bound[held] = variable.operand()
 
-    def define(self, value: Value, operand: Operand) -> None:
+    def define(self, value: Value, operand: Operand, hint: str = "") -> None:
         """Gives `value` its text: as a variable now, or inside the expression that uses it."""
         uses = self.facts.uses.get(value, 0)
         if operand.trivial and not operand.reads and not operand.memory:
@@ -133,7 +133,7 @@ class Emitter:
         elif operand.trivial or (uses == 1 and self._inlines(value, operand)):
             self._pending[value] = _Pending(operand, uses)
         else:
-            self.materialise(value, operand)
+            self.materialise(value, operand, hint)
 
     def _inlines(self, value: Value, operand: Operand) -> bool:
         if self.facts.used_in_deeper_loop(value):
@@ -142,14 +142,14 @@ class Emitter:
             return len(operand.text) <= (_NAMED if value.name else _LONG)
         return True
 
-    def materialise(self, value: Value, operand: Operand) -> None:
+    def materialise(self, value: Value, operand: Operand, hint: str = "") -> None:
         """Declares a constant that holds `value`."""
-        self._bound[value] = self.constant(operand, value.type, value.name)
+        self._bound[value] = self.constant(operand, value.type, value.name or hint)
 
     def constant(self, operand: Operand, t: Type, hint: str = "") -> Operand:
         """A new constant with the value of `operand`."""
         if isinstance(operand, Vec):
-            assert isinstance(t, VecType)
+            assert isinstance(t, VecType), "a vector has a vector type"
             array = self.array(t.dtype, t.count, hint)
             self.fill(Place(name(array), None, PtrType(t.dtype, Space.RMEM, 16)), operand)
             return array_vec(array, t.dtype, t.count)
@@ -166,7 +166,7 @@ class Emitter:
         if e.trivial:
             return e
         held = self.constant(e, ScalarType(dtype), hint)
-        assert isinstance(held, Expr)
+        assert isinstance(held, Expr), "the constant of a scalar"
         return held
 
     def array(self, dtype: DType, count: int, hint: str = "") -> str:
@@ -306,7 +306,7 @@ class Emitter:
     def store(self, target: Variable, value: Operand) -> None:
         """`target = value;`"""
         if isinstance(value, Vec):
-            assert isinstance(target.type, VecType)
+            assert isinstance(target.type, VecType), "a vector is kept in an array"
             place = PtrType(target.type.dtype, Space.RMEM, 16)
             self.fill(Place(name(target.name), None, place), value)
             return
@@ -326,9 +326,10 @@ def assignment(target: str, e: Expr) -> str:
     """
     if e.binary is not None and e.binary[1].text == target and e.binary[0] in _COMPOUND:
         op, _, right = e.binary
-        if op == "+" and right.short == "1":
-            return f"{target}++;"
-        return f"{target} {op}= {right.short};"
+        if op in "+-" and right.short == "1":
+            return f"{target}{op}{op};"
+        # NOTE: only a literal may lose its cast: f32 *= f64 would multiply in double.
+        return f"{target} {op}= {right.short if right.literal else right.text};"
     return f"{target} = {e.short};"
 
 

@@ -161,7 +161,12 @@ def unary(op: str, a: Expr) -> Expr:
 
 def cast(ctype: str, a: Expr) -> Expr:
     """`(ctype)a`: `a` alone suffices where the context converts."""
-    return Expr(f"({ctype}){a.at(Level.UNARY)}", Level.UNARY, a.reads, a.memory, plain=a.short)
+    return Expr(f"({ctype}){a.at(Level.UNARY)}", Level.UNARY, a.reads, a.memory, plain=a.text)
+
+
+def pointer_cast(ctype: str, a: Expr) -> Expr:
+    """A cast from or to a pointer, which no context does by itself."""
+    return Expr(f"({ctype}){a.at(Level.UNARY)}", Level.UNARY, a.reads, a.memory)
 
 
 def call(function: str, *args: Expr) -> Expr:

@@ -60,19 +60,29 @@ def emit_cuda(kernel: Func, *, line_info: bool = True) -> str:
     Raises: DTypeError for element types that generated code cannot hold; VerifyError if shared
     memory has not been laid out.
     """
-    em = Emitter(kernel, line_info)
-    parameters = _parameters(em, kernel)
     _check(kernel)
-    with em.out.indented():
-        if any(isinstance(op, memory.AllocShared) for op in kernel.body.walk()):
-            em.out.line("extern __shared__ __align__(1024) unsigned char smem[];")
-        em.block(kernel.body)
+    em, parameters = _emit(kernel, line_info, frozenset())
+    hidden = em.prelude.names() & em.names.given
+    if hidden:
+        # Some variable would hide a helper: once more, with those names taken.
+        em, parameters = _emit(kernel, line_info, frozenset(em.prelude.names()))
     entry = f"{_signature(kernel, parameters)} {{\n{em.out.text()}}}\n"
     prelude = em.prelude.text(entry)
     title = kernel.name
     if kernel.loc is not None:
         title += f", from {os.path.basename(kernel.loc.file)}"
     return "\n".join(part for part in (f"// {title}", prelude, entry) if part)
+
+
+def _emit(kernel: Func, line_info: bool, taken: frozenset[str]) -> tuple[Emitter, list[str]]:
+    """The emitter that has written the body, and the parameters."""
+    em = Emitter(kernel, line_info, taken)
+    parameters = _parameters(em, kernel)
+    with em.out.indented():
+        if any(isinstance(op, memory.AllocShared) for op in kernel.body.walk()):
+            em.out.line("extern __shared__ __align__(1024) unsigned char smem[];")
+        em.block(kernel.body)
+    return em, parameters
 
 
 def _parameters(em: Emitter, kernel: Func) -> list[str]:

@@ -29,6 +29,8 @@ class Names:
         self._scopes: list[set[str]] = [set()]
         self._visible: set[str] = set(RESERVED)
         self._anonymous = 0
+        self.given: set[str] = set()
+        """Every name ever handed out."""
 
     def reserve(self, name: str) -> None:
         """Keeps `name` (a helper's, say) from being handed out."""
@@ -53,4 +55,5 @@ class Names:
             name = f"{base}_{number}"
         self._visible.add(name)
         self._scopes[-1].add(name)
+        self.given.add(name)
         return name

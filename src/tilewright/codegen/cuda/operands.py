@@ -27,7 +27,8 @@ class Vec:
 
     `symbolic`: the index may be a loop variable, not only a number.  `pair` writes elements `i`
     and `i + 1` (`i` even) as one packed word.  `pointwise`: element `i` depends on the elements
-    `i` of its inputs only.  `array`: the variable that it is, if it is one.
+    `i` of its inputs only.  `place`: where its elements lie, if they lie somewhere; `array`: the
+    variable that it is, if it is one.  `free`: writing an element again costs nothing.
     """
 
     dtype: DType
@@ -39,10 +40,12 @@ class Vec:
     memory: frozenset[Access] = NO_MEMORY
     pointwise: bool = True
     array: str = ""
+    place: Place | None = None
+    free: bool = False
 
     @property
     def trivial(self) -> bool:
-        return bool(self.array)
+        return self.free
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,9 @@ def memory_vec(
         pair=pair if packs else None,
         reads=place.reads,
         memory=memory,
-        array=array or f"{place.base.text}+{place.index.text if place.index else 0}",
+        array=array,
+        place=place,
+        free=True,
     )
 
 

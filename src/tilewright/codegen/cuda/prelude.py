@@ -93,6 +93,10 @@ class Prelude:
             self._texts[name] = body
         return name
 
+    def names(self) -> set[str]:
+        """The functions that are called (overloads have longer keys)."""
+        return {_WORD.match(key)[0] for key in self._texts}  # type: ignore[index]
+
     def text(self, kernel: str) -> str:
         """Typedefs and helpers for `kernel`, the text of the entry point."""
         code = "\n".join([*self._texts.values(), kernel])

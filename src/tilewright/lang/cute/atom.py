@@ -110,15 +110,15 @@ class MmaAtom:
         return self.row.thr_id
 
     @property
-    def atom_tv_layout_A(self) -> Layout:  # noqa: N802
+    def atom_tv_layout_A(self) -> Layout:
         return self.row.layout_a
 
     @property
-    def atom_tv_layout_B(self) -> Layout:  # noqa: N802
+    def atom_tv_layout_B(self) -> Layout:
         return self.row.layout_b
 
     @property
-    def atom_tv_layout_C(self) -> Layout:  # noqa: N802
+    def atom_tv_layout_C(self) -> Layout:
         return self.row.layout_c
 
     def set(self, field: Any, value: Any) -> None:

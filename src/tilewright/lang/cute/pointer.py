@@ -95,7 +95,7 @@ class Pointer:
                 f"pointer: swizzle {swizzle} repeats every {repeat} bytes, but the buffer is "
                 f"aligned to {self._type.align}",
                 loc=trace.loc(),
-                hint=f"allocate it with byte_alignment={repeat}, or cute.struct.Align[.., {repeat}]",
+                hint=f"allocate it with byte_alignment={repeat} (cute.struct.Align[.., {repeat}])",
             )
 
     @property
@@ -151,7 +151,7 @@ class Pointer:
             new._swizzled_low = sw(low)
         return new
 
-    def __add__(self, offset: Any) -> Pointer:
+    def __add__(self, offset: Any) -> Any:
         """The pointer `offset` elements further on."""
         number = static_int(offset)
         if number is not None:
@@ -181,10 +181,10 @@ class Pointer:
         base = self.base if high is None else _offset(self.base, high)
         return self._moved(base, static, low)
 
-    def __radd__(self, offset: Any) -> Pointer:
+    def __radd__(self, offset: Any) -> Any:
         return self + offset
 
-    def __sub__(self, offset: Any) -> Pointer:
+    def __sub__(self, offset: Any) -> Any:
         return self + -offset
 
     def _repeat(self) -> int:
@@ -204,7 +204,7 @@ class Pointer:
             return _offset_static(self.base, high * repeat + sw(low))
         room = ones(self.low)
         keep = math.gcd(_two_part(divisor(self.low)), 1 << sw.base, _two_part(low))
-        if low == 0 or (room >= 0 and room & low == 0 and room < repeat):
+        if low == 0 or (room >= 0 and room & low == 0):
             flips = sw(low)
             reached = ones(self._swizzled_low)
             if reached >= 0 and reached & flips == 0:
@@ -253,8 +253,8 @@ class Pointer:
 
     def with_swizzle(self, swizzle: Swizzle | None) -> Pointer:
         """The same offset from the same base, seen through another swizzle (of byte offsets)."""
-        plain = Pointer(self.base, 0, swizzle) + self.static
-        return plain if self.low is None else plain + self.low
+        plain: Pointer = Pointer(self.base, 0, swizzle) + self.static
+        return plain if self.low is None else cast(Pointer, plain + self.low)
 
     def __tw_values__(self) -> list[Value]:
         return [self.base] if self.low is None else [self.base, self.low.ir_value()]
@@ -367,7 +367,8 @@ def recast_ptr(ptr: Pointer, swizzle_: Swizzle | None = None, dtype: Any = None)
     moved = Pointer(base, static // new, None if swizzle_ is None else in_bytes(swizzle_, row))
     if low is None:
         return moved
-    return moved + (low * (old // new) if old >= new else low // (new // old))
+    scaled = low * (old // new) if old >= new else low // (new // old)
+    return cast(Pointer, moved + scaled)
 
 
 def make_ptr(

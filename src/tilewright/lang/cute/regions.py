@@ -1,4 +1,4 @@
-"""Appending to the trace what `trace.emit` cannot: an attribute named `kind`, a branch of our own."""
+"""What `trace.emit` cannot append: attributes named `kind`, and branches of our own."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 from tilewright.errors import LayoutError
 from tilewright.layout.compose import composition
 from tilewright.layout.divide import logical_divide, zipped_divide
-from tilewright.layout.int_tuple import fmt, product_each, repeat_like, wrap
+from tilewright.layout.int_tuple import fmt, product_each, repeat_like
 from tilewright.layout.inverse import complement, left_inverse, right_inverse
 from tilewright.layout.layout import Layout, make_layout
 from tilewright.layout.modes import coalesce, filter, rank, size, slice_and_offset
@@ -83,7 +83,8 @@ class CopyTiling:
                 f"partition: the tensor {layout} has fewer modes than the tile {fmt(self.tiler)}"
             )
         tiled = zipped_divide(layout, self.tiler)
-        return composition(tiled, (_thread_values(self, which), None))
+        found: Layout = composition(tiled, (_thread_values(self, which), None))
+        return found
 
     def partition(self, layout: Layout, which: Layout, thread: Any) -> tuple[Layout, Any]:
         """One thread's ((value, rest values), rest0, rest1, ..), and its offset."""
@@ -96,16 +97,16 @@ class CopyTiling:
 
     def tv(self, which: Layout) -> Layout:
         """(thread, value) -> coordinate of the tile, for one side."""
-        return composition(Layout(tile_size(self.tiler)), _thread_values(self, which))
+        found: Layout = composition(Layout(tile_size(self.tiler)), _thread_values(self, which))
+        return found
 
     def retile(self, layout: Layout) -> Layout:
         """A thread's values, laid out by some other instruction, regrouped for this one.
 
         Shapes: (V, rest0, ..) -> ((value, rest values), rest0', ..).
         """
-        modes = rank(layout)
         count = size(layout, [0])
-        fragment = _fragment_order(self, count, modes)
+        fragment = _fragment_order(self, count)
         target = (count, *product_each(fragment.shape))
         ordered = logical_product(Layout(count), right_inverse(fragment))
         grouped = zipped_divide(ordered, Layout(self.atom_values))
@@ -131,19 +132,20 @@ def _thread_values(tiling: CopyTiling, which: Layout) -> Layout:
 
 
 @lru_cache(maxsize=512)
-def _fragment_order(tiling: CopyTiling, count: int, modes: int) -> Layout:
+def _fragment_order(tiling: CopyTiling, count: int) -> Layout:
     """(m, n) -> the place of that element's value among a thread's values, in groups of `count`."""
     tile = product_each(tile_size(tiling.tiler))
     flat = right_inverse(tiling.layout_tv)
     shaped = composition(flat, Layout(tile))
-    del modes
-    return upcast(shaped, tiling.num_threads * count)
+    order: Layout = upcast(shaped, tiling.num_threads * count)
+    return order
 
 
 @lru_cache(maxsize=256)
 def in_values(layout: Layout, bits: int) -> Layout:
     """A (thread, bit) layout of a copy instruction, counted in values of `bits` bits."""
-    return recast_layout(bits, 1, layout)
+    counted: Layout = recast_layout(bits, 1, layout)
+    return counted
 
 
 @dataclass(frozen=True)
@@ -243,10 +245,13 @@ def _mma_tv(tiling: MmaTiling, which: str) -> Layout:
     return make_layout(per_thread, whole[1])
 
 
-def c_atom_tiling(copy: CopyTiling, mma: MmaTiling) -> tuple[tuple[Any, ...], Layout]:
-    """Tiler and TV layout of the smallest tile of C that one copy instruction per thread covers."""
+def c_atom_tiling(source: Layout, mma: MmaTiling) -> tuple[tuple[Any, ...], Layout]:
+    """Tiler and TV layout of the smallest tile of C that one copy instruction per thread covers.
+
+    `source` is the (thread, value) layout of the instruction's source.
+    """
     tv_c = mma.tv("C")
-    count = size(copy.src, [1])
+    count = size(source, [1])
     some = composition(tv_c, Layout((size(tv_c, [0]), count)))
     tile = mma.tile_mnk()[:2]
     picks = []
@@ -258,6 +263,6 @@ def c_atom_tiling(copy: CopyTiling, mma: MmaTiling) -> tuple[tuple[Any, ...], La
     return tiler, composition(left_inverse(to_tile), some)
 
 
-def value_shape(layout: Layout) -> Any:
-    """The shape of mode 0."""
-    return wrap(layout.shape)[0]
+def extent(layout: Layout) -> int:
+    """The number of values of a static layout."""
+    return int(size(layout))

@@ -159,7 +159,7 @@ def ceil_div(a: Any, b: Any) -> Any:
     >>> ceil_div(100, 32), ceil_div((100, 64), (32, 64))
     (4, (4, 1))
     """
-    return inverse.ceil_div(plain(a), b if isinstance(b, _LAYOUTS) else plain(b))
+    return divide.ceil_div(plain(a), b if isinstance(b, _LAYOUTS) else plain(b))
 
 
 def round_up(a: Any, b: Any) -> Any:

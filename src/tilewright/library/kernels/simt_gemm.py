@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright import cute
+from tilewright import cute, dsl
 from tilewright.arch.target import Target
 from tilewright.collective.scheduler import RasterScheduler
-from tilewright.cute import Constexpr, Float32, const_expr, nvgpu, range_constexpr
+from tilewright.cute import nvgpu
+from tilewright.dsl import Constexpr, Float32, const_expr, range_constexpr
 from tilewright.library.problem import GemmProblem
 from tilewright.utils import SmemAllocator
 
@@ -72,11 +73,11 @@ def simt_gemm_kernel(
     tCrB = tiled_mma.make_fragment_B(tCsB[None, None, 0])  # (MMA, MMA_N)
     acc = thr_mma.make_fragment_C(thr_mma.partition_shape_C((bm, bn)))
     acc.fill(0.0)
-    for k_tile in cute.range(cute.ceil_div(mA.shape[1], bk), unroll=1):
+    for k_tile in dsl.range(cute.ceil_div(mA.shape[1], bk), unroll=1):
         load_tile(mA, sA, tile_m, k_tile, (bm, bk), tidx)
         load_tile(mB, sB, tile_n, k_tile, (bn, bk), tidx)
         cute.arch.sync_threads()
-        for k in cute.range(bk, unroll_full=True):
+        for k in dsl.range(bk, unroll_full=True):
             cute.autovec_copy(tCsA[None, None, k], tCrA)
             cute.autovec_copy(tCsB[None, None, k], tCrB)
             cute.gemm(tiled_mma, acc, tCrA, tCrB, acc)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright import cute
+from tilewright import cute, dsl
 from tilewright.arch.target import Target
 from tilewright.collective.scheduler import RasterScheduler
-from tilewright.cute import Boolean, Constexpr, Float32, Int32, const_expr, range_constexpr
+from tilewright.dsl import Boolean, Constexpr, Float32, Int32, const_expr, range_constexpr
 from tilewright.cute.nvgpu import cpasync, warp, warpgroup
 from tilewright.library.problem import GemmProblem
 from tilewright.utils import SmemAllocator
@@ -134,7 +134,7 @@ def multiply(tiled_mma, acc, sA, sB, load_A, load_B, thread, k_tiles, config):
     cute.copy(copy_A, tCsA[None, None, 0, 0], rA[None, None, 0])
     cute.copy(copy_B, tCsB[None, None, 0, 0], rB[None, None, 0])
     read, write = Int32(0), Int32(stages - 1)
-    for k_tile in cute.range(k_tiles, unroll=1):
+    for k_tile in dsl.range(k_tiles, unroll=1):
         for k in range_constexpr(steps):
             following = (k + 1) % steps
             if const_expr(k == 0):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright import cute
+from tilewright import cute, dsl
 from tilewright.arch.target import Target
 from tilewright.collective.pipeline import (
     PipelineTmaAsync,
@@ -26,7 +26,7 @@ from tilewright.collective.pipeline import (
     make_producer_state,
 )
 from tilewright.collective.scheduler import RasterScheduler
-from tilewright.cute import Constexpr, Float32, Int32, Uint64, const_expr, range_constexpr
+from tilewright.dsl import Constexpr, Float32, Int32, Uint64, const_expr, range_constexpr
 from tilewright.cute.nvgpu import cpasync, warp, warpgroup
 from tilewright.library.problem import GemmProblem
 from tilewright.utils import SmemAllocator
@@ -134,11 +134,11 @@ def produce(tma_a, mA, sA, tma_b, mB, sB, pipe, scheduler, k_tiles, config):
         tma_b, 0, one, cute.group_modes(sB, 0, 2), cute.group_modes(gB, 0, 2)
     )
     state = make_producer_state(config.num_stages)
-    for tile in cute.range(
+    for tile in dsl.range(
         cute.arch.block_idx()[0], scheduler.num_tiles, cute.arch.grid_dim()[0], unroll=1
     ):
         tile_m, tile_n = scheduler.tile_at(tile)
-        for k in cute.range(k_tiles, unroll=1):
+        for k in dsl.range(k_tiles, unroll=1):
             full = pipe.producer_acquire(state)
             stage = state.index
             cute.copy(tma_a, tAgA[None, tile_m, k], tAsA[None, stage], tma_bar_ptr=full)
@@ -160,12 +160,12 @@ def consume(sA, sB, pipe, scheduler, k_tiles, store, config):
     first_lane = store.thread % 32 == 0
 
     state = make_consumer_state(config.num_stages)
-    for tile in cute.range(
+    for tile in dsl.range(
         cute.arch.block_idx()[0], scheduler.num_tiles, cute.arch.grid_dim()[0], unroll=1
     ):
         tile_m, tile_n = scheduler.tile_at(tile)
         previous = Int32(0)
-        for k in cute.range(k_tiles, unroll=1):
+        for k in dsl.range(k_tiles, unroll=1):
             pipe.consumer_wait(state)
             warpgroup.fence()
             for kk in range_constexpr(cute.size(tCrA, mode=[2])):
@@ -320,7 +320,7 @@ def host(
         element,
         config,
     ).launch(
-        grid=(cute.arch.min(tiles, config.max_ctas), 1, 1),
+        grid=(dsl.min(tiles, config.max_ctas), 1, 1),
         block=(THREADS, 1, 1),
         min_blocks_per_mp=1,
     )

@@ -1,0 +1,3 @@
+"""`cute.nvgpu.cpasync`."""
+
+from tilewright.lang.cute.nvgpu.cpasync import *  # noqa: F403

@@ -1,0 +1,134 @@
+"""Pictures of MMA and copy atoms: which thread holds which element of each operand.
+
+An MMA is drawn as it is multiplied: A left of C, B (transposed, K x N) above it.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from tilewright.arch.copy.atom import CopyAtom
+from tilewright.arch.mma.atom import MmaAtom, Operand
+from tilewright.arch.thread_value import is_broadcast
+from tilewright.layout.int_tuple import flatten_tuple
+from tilewright.layout.layout import Layout
+from tilewright.layout.modes import coalesce, cosize, size
+from tilewright.viz.drawing import Drawing
+from tilewright.viz.figure import Cell, Figure, Grid, make_grid
+from tilewright.viz.pictures import TV_CAPTION, tv_grid
+
+_MAX_COLS = 32
+_COPY_UNIT_BITS = 32
+
+
+def draw_atom(atom: MmaAtom | CopyAtom) -> Drawing:
+    """The picture of an MMA or copy atom."""
+    return Drawing(mma_figure(atom) if isinstance(atom, MmaAtom) else copy_figure(atom))
+
+
+def mma_figure(atom: MmaAtom) -> Figure:
+    """A, B and C with thread and value in every cell; wide atoms show their first columns."""
+    m, n, k = atom.shape_mnk
+    a = _operand_grid(atom, "A", f"A: {m}x{k} {atom.a_dtype}", "m", "k")
+    b = _operand_grid(atom, "B", f"B: {k}x{n} {atom.b_dtype}", "k", "n", transpose=True)
+    c = _operand_grid(atom, "C", f"C, D: {m}x{n} {atom.d_dtype}", "m", "n")
+    return Figure(atom.name, ((None, b), (a, c)), (TV_CAPTION,))
+
+
+def _operand_grid(
+    atom: MmaAtom, which: Operand, title: str, row: str, col: str, transpose: bool = False
+) -> Grid:
+    rows, cols = atom.matrix_shape(which)
+    layout = atom.layout(which)
+    source = str(atom.source(which))
+    if source != "rmem" or (atom.num_threads > 1 and is_broadcast(layout)):
+        where = {"smem": "in shared memory", "rmem": "seen by all threads"}.get(source, source)
+        shown = (cols, rows) if transpose else (rows, cols)
+        return make_grid(
+            f"{title}, {where}",
+            *shown,
+            lambda _i, _j: Cell(shared=True),
+            row_name=row,
+            col_name=col,
+            max_cols=_MAX_COLS,
+            notes=(f"{atom.major(which)}-major, through a descriptor",) if source == "smem" else (),
+        )
+    return tv_grid(
+        layout,
+        (rows, cols),
+        title,
+        thread_names=_thread_names(atom.thr_id),
+        transpose=transpose,
+        row_name=row,
+        col_name=col,
+        max_cols=_MAX_COLS,
+    )
+
+
+def _thread_names(thr_id: Layout) -> Layout | None:
+    """None where threads are simply numbered."""
+    plain = coalesce(thr_id)
+    return None if plain.stride in (0, 1) else thr_id
+
+
+def copy_figure(atom: CopyAtom) -> Figure:
+    """Source and destination: the pieces of the data that each thread addresses or holds."""
+    total = max(cosize(atom.src_layout), cosize(atom.dst_layout))
+    unit = _unit_bits(atom, total)
+    row_units = _row_units(atom, total, unit)
+    src = _side_grid(atom.src_layout, "source", atom.thr_id, total, unit, row_units)
+    dst = _side_grid(atom.dst_layout, "destination", atom.thr_id, total, unit, row_units)
+    if atom.is_bulk:
+        caption = "one thread starts the copy of a whole box; the TMA engine moves it"
+    else:
+        caption = f"a cell is {unit} bits, a row {unit * row_units}; V counts a thread's cells"
+    return Figure(atom.name, ((src, dst),), (caption, TV_CAPTION))
+
+
+def _unit_bits(atom: CopyAtom, total: int) -> int:
+    """The piece that is contiguous on both sides, at most a register (a byte for one thread)."""
+    runs = [_run(layout) for layout in (atom.src_layout, atom.dst_layout)]
+    most = _COPY_UNIT_BITS if atom.num_threads > 1 else 8
+    return gcd(gcd(*runs), gcd(total, most))
+
+
+def _run(layout: Layout) -> int:
+    """Bits that every thread holds contiguously, aligned to their number."""
+    flat = coalesce(layout[1])
+    extents, steps = flatten_tuple(flat.shape), flatten_tuple(flat.stride)
+    run = extents[0] if steps[0] == 1 else 1
+    for step in (*steps[1:], *flatten_tuple(layout.stride[0])):
+        run = gcd(run, step)
+    return run
+
+
+def _row_units(atom: CopyAtom, total: int, unit: int) -> int:
+    """Cells of a row: what one thread addresses, where that is more than a cell."""
+    per_thread = min(size(atom.src_layout[1]), size(atom.dst_layout[1]))
+    if atom.num_matrices:
+        per_thread = atom.access_bits
+    return max(min(per_thread, total) // unit, 1)
+
+
+def _side_grid(
+    layout: Layout, title: str, thr_id: Layout, total: int, unit: int, row_units: int
+) -> Grid:
+    """The grid of one side; value v of a thread is its v-th piece of `unit` bits."""
+    cells: dict[int, list[tuple[int, int]]] = {}
+    for thread in range(size(layout[0])):
+        name = thr_id(thread)
+        for value in range(size(layout[1]) // unit):
+            cells.setdefault(layout((thread, value * unit)) // unit, []).append((name, value))
+
+    def cell(i: int, j: int) -> Cell:
+        held = cells.get(i * row_units + j)
+        if not held:
+            return Cell(("-",))
+        thread, value = held[0]
+        more = f"+{len(held) - 1}" if len(held) > 1 else ""
+        return Cell((f"T{thread}", f"V{value}{more}"), thread)
+
+    rows = -(-total // (unit * row_units))
+    return make_grid(
+        f"{title} {layout}", rows, row_units, cell, row_name="row", col_name="", max_cols=_MAX_COLS
+    )
