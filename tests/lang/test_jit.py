@@ -210,6 +210,27 @@ def test_methods():
     assert machine.log == [4, 4]
 
 
+def test_kernels_do_not_change_the_hosts_objects():
+    class Config:
+        tile = 4
+
+    @kernel
+    def changes(config, n):
+        config.tile = n
+        config.extra = n * 2
+        observe(config.tile)
+
+    config = Config()
+
+    @jit
+    def go(n):
+        changes(config, n).launch(grid=1, block=1)
+        assert config.tile == 4
+        assert not hasattr(config, "extra")
+
+    assert list(traced(go, "n").kernels) == ["changes"]
+
+
 def test_static_loops_and_branches_on_the_host():
     @jit
     def go(n, flag: Constexpr[bool] = False):
@@ -343,7 +364,7 @@ def test_wrong_kernels():
         "kernel closes uses %n: i32, a run-time value of the function around it"
     )
     assert problem.hint == "pass it to the kernel as an argument"
-    assert problem.loc.snippet()[0] == "observe(n)"
+    assert problem.loc.caller.snippet()[0] == "observe(n)"
 
 
 def test_wrong_arguments():

@@ -109,12 +109,18 @@ class Signature:
 
         Raises: TypeMismatchError naming the argument.
         """
-        return {
-            name: convert_argument(
-                value, self.parameters[name].annotation, f"argument {name} of {self.name}"
-            )
-            for name, value in bound.items()
-        }
+        made = {}
+        for name, value in bound.items():
+            annotation = self.parameters[name].annotation
+            what = f"argument {name} of {self.name}"
+            kind = self.python.parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                made[name] = tuple(convert_argument(v, annotation, what) for v in value)
+            elif kind is inspect.Parameter.VAR_KEYWORD:
+                made[name] = {k: convert_argument(v, annotation, what) for k, v in value.items()}
+            else:
+                made[name] = convert_argument(value, annotation, what)
+        return made
 
     def call_form(self, bound: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The positional and keyword arguments that pass `bound`."""

@@ -57,6 +57,7 @@ class _Captured:
         self.fn = fn
 
     _word = "jit"
+    __tw_immutable__ = True
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from tilewright.ir.core import Block, Func, Value
 from tilewright.ir.ops import control, host
 from tilewright.ir.types import ScalarType
 from tilewright.lang import trace
+from tilewright.lang.carried import Places
 from tilewright.lang.protocol import values_of, with_values
 from tilewright.lang.scalar import Scalar, describe, numeric_of, static_number
 from tilewright.lang.source_loc import mark_boundary
@@ -141,7 +142,9 @@ def trace_kernel(
         new = [images[v] if v in images else _constant(inner, v) for v in values]
         moved = with_values(tuple(bound.values()), new)
         args, kwargs = call_form(dict(zip(bound, moved, strict=True)))
+        places = Places(moved)
         returned = run_body(body, args, kwargs)
+        places.restore()  # What the kernel did to its arguments is not the host's.
         if returned is not None:
             raise CaptureError(
                 f"kernel {name} returns {describe(returned)}: a kernel returns nothing",

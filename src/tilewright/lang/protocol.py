@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar, cast
@@ -29,6 +30,7 @@ _ATOMS: tuple[type, ...] = (
     *(FunctionType, BuiltinFunctionType, MethodType, ModuleType, property),
     *(Op, Block, Func, Module),
 )
+_FOREIGN = sys.stdlib_module_names | {"numpy", "torch", "cupy", "jax", "jaxlib", "ml_dtypes"}
 _opaque: dict[type, bool] = {}
 _slots: dict[type, tuple[str, ...]] = {}
 
@@ -38,10 +40,17 @@ def is_opaque(x: object) -> bool:
     kind = type(x)
     known = _opaque.get(kind)
     if known is None:
-        foreign = kind.__module__.partition(".")[0] in ("numpy", "torch", "cupy", "jax", "ctypes")
-        known = foreign or issubclass(kind, _ATOMS) or not (_has_state(kind) or _is_listed(kind))
+        known = issubclass(kind, _ATOMS) or not (
+            _is_listed(kind) or (_has_state(kind) and not _is_foreign(kind))
+        )
         _opaque[kind] = known
     return known
+
+
+def _is_foreign(kind: type) -> bool:
+    """Whether the class is one of Python's own or of an array library."""
+    package = kind.__module__.partition(".")[0]
+    return package in _FOREIGN and package != "types"
 
 
 def _is_listed(kind: type) -> bool:

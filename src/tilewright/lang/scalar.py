@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from typing import ClassVar, Self, TypeVar
 
@@ -237,6 +238,8 @@ def describe(x: object) -> str:
     if isinstance(x, Scalar):
         name = type(x).__name__
         return f"{name} {x.raw}" if x.is_static else f"a run-time {name}"
+    if isinstance(x, Value):
+        return f"a run-time {x.type}"
     if x is None or isinstance(x, type):
         return getattr(x, "__name__", str(x))
     if isinstance(x, bool | int | float | str):
@@ -260,6 +263,8 @@ def _convert(value: object, kind: type[Scalar]) -> Number | Value:
         return _python_number(value, kind)
     elif hasattr(value, "__index__"):
         return _python_number(operator.index(value), kind)
+    elif isinstance(value, numbers.Real):
+        return _python_number(float(value), kind)
     raise TypeMismatchError(
         f"{kind.__name__}: expected a number, got {describe(value)}", loc=trace.loc()
     )

@@ -2,21 +2,37 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
-from tilewright.arch.mma.atom import MmaAtom, operand_map
-from tilewright.arch.mma.registry import ALL_MMA_ATOMS, mma_atom
+from tilewright.arch.element import C64, CBF16, CF16, CTF32, GC64, U1
+from tilewright.arch.mma.atom import MmaAtom, Operand, operand_map
+from tilewright.arch.mma.registry import ALL_MMA_ATOMS, every_mma_atom, mma_atom
 from tilewright.arch.target import target
 from tilewright.arch.thread_value import tv_table
-from tilewright.errors import LayoutError, TargetError
+from tilewright.errors import DTypeError, LayoutError, TargetError
 from tilewright.layout.layout import Layout
+from tilewright.numeric.dtypes import F64, DType
 
 M16N8K16 = mma_atom("SM80_16x8x16_F32BF16BF16F32_TN")
 WGMMA = mma_atom("SM90_64x16x16_F32BF16BF16_RS_KN")
-# Every form of wgmma at a few N; all the others.
-FORMS = [a for a in ALL_MMA_ATOMS if a.kind != "wgmma" or a.shape_mnk[1] in (8, 24, 256)]
+COMPLEX = {C64, GC64, CF16, CBF16, CTF32}
+
+
+def distinct(atoms: Iterable[MmaAtom]) -> list[MmaAtom]:
+    """One row of each layout and arithmetic: types that are held alike are computed alike."""
+    found: dict[tuple[object, ...], MmaAtom] = {}
+    for a in atoms:
+        if a.kind == "wgmma" and a.shape_mnk[1] not in (8, 24, 256):
+            continue
+        key = (a.kind, a.thr_id, a.layout_a, a.layout_b, a.layout_c)
+        found.setdefault((*key, a.operation, a.saturate, a.a_type in COMPLEX), a)
+    return list(found.values())
+
+
+FORMS = distinct(every_mma_atom())
 
 
 def gather(atom: MmaAtom, which: str, matrix: np.ndarray) -> np.ndarray:
@@ -27,39 +43,98 @@ def gather(atom: MmaAtom, which: str, matrix: np.ndarray) -> np.ndarray:
 def scatter(atom: MmaAtom, which: str, registers: np.ndarray) -> np.ndarray:
     """The matrix that registers hold."""
     rows, cols = atom.matrix_shape(which)
-    flat = np.full(rows * cols, 10**9)
+    flat = np.full(rows * cols, 10**9, registers.dtype)
     flat[np.array(tv_table(atom.layout(which)))] = registers
     return flat.reshape(rows, cols, order="F")
 
 
+def multiply(atom: MmaAtom, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Sum along K of what the instruction does with each pair of elements."""
+    if atom.operation == "multiply":
+        return a @ b.T
+    combine = {"xor_popc": np.not_equal, "and_popc": np.logical_and}[atom.operation]
+    return combine(a[:, None], b[None]).sum(axis=2)
+
+
 def execute(atom: MmaAtom, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    product = scatter(atom, "A", a) @ scatter(atom, "B", b).T
-    return gather(atom, "D", product + scatter(atom, "C", c))
+    """Registers in, registers out: only by the row."""
+    total = multiply(atom, scatter(atom, "A", a), scatter(atom, "B", b)) + scatter(atom, "C", c)
+    if atom.saturate:
+        limits = np.iinfo(np.int32)
+        total = total.clip(limits.min, limits.max)
+    return gather(atom, "D", total)
+
+
+def some(atom: MmaAtom, which: Operand, rng: np.random.Generator) -> np.ndarray:
+    """A matrix of small integers that the operand's type can hold; sums of them are exact."""
+    element, shape = atom.element(which), atom.matrix_shape(which)
+    if element is U1:
+        return rng.integers(0, 2, shape)
+    low = 0 if isinstance(element, DType) and not element.is_signed else -3
+    if atom.saturate and which == "C":
+        return rng.choice([2**31 - 1, -(2**31), 0], shape)
+    values = rng.integers(low, 4, shape)
+    if element in COMPLEX and atom.c_type not in COMPLEX:
+        return values  # one real product of a complex one
+    if element in COMPLEX:
+        return values + 1j * rng.integers(low, 4, shape)
+    return values.astype(float) if values.size > 4096 else values
 
 
 @pytest.mark.parametrize("atom", FORMS, ids=str)
 def test_registers_in_registers_out(atom: MmaAtom) -> None:
     rng = np.random.default_rng(0)
-    a, b, c = (rng.integers(-3, 4, atom.matrix_shape(w)) for w in ("A", "B", "C"))
+    a, b, c = (some(atom, which, rng) for which in ("A", "B", "C"))
     d = execute(atom, gather(atom, "A", a), gather(atom, "B", b), gather(atom, "C", c))
-    assert (scatter(atom, "D", d) == a @ b.T + c).all()
+    expected = multiply(atom, a, b) + c
+    if atom.saturate:
+        assert (expected != expected.clip(-(2**31), 2**31 - 1)).any()
+        expected = expected.clip(-(2**31), 2**31 - 1)
+    assert (scatter(atom, "D", d) == expected).all()
+
+
+def test_the_forms_are_of_every_family() -> None:
+    families = {atom.name.split("_")[0] for atom in FORMS}
+    assert families >= {"UniversalFMA", "SM61", "SM70", "SM80", "SM90", "SM100", "SM120", "CDNA3"}
+    assert {a.kind for a in FORMS} == {a.kind for a in every_mma_atom()}
+    assert {a.sparsity for a in FORMS} == {1, 2}
 
 
 @pytest.mark.parametrize("atom", FORMS, ids=str)
-def test_register_operands_are_bijections(atom: MmaAtom) -> None:
+def test_operands_are_bijections(atom: MmaAtom) -> None:
     for which in ("A", "B", "C"):
         table = tv_table(atom.layout(which))
-        if atom.source(which) == "smem":
+        if atom.kind == "wgmma" and atom.source(which) == "smem":
             table = table[:1]
         held = sorted(x for row in table for x in row)
         assert held == list(range(atom.size(which)))
 
 
+def test_every_row_is_over_its_group() -> None:
+    groups = {"fma": 1, "dot": 1, "quad_pair": 8, "mma": 32, "wgmma": 128, "mfma": 64}
+    for atom in every_mma_atom():
+        ctas = 2 if "_2x1SM_" in atom.name else 1
+        assert atom.num_threads == (ctas if atom.kind == "umma" else groups[atom.kind]), atom.name
+        assert atom.num_values("C") * atom.num_threads == atom.size("C")
+        m, n, k = atom.shape_mnk
+        assert atom.name.startswith(("SM61", "Universal")) or f"{m}x{n}x{k}_" in atom.name
+        assert len(atom.operand_bits) == 4
+
+
+def test_a_row_of_32_bytes() -> None:
+    """What an instruction takes of A in a row: a constant of its family, whatever the type."""
+    for atom in every_mma_atom():
+        stored = atom.shape_mnk[2] * atom.operand_bits[1]
+        if atom.kind == "wgmma" or (atom.kind == "umma" and "F8F6F4" not in atom.name):
+            assert stored == (384 if atom.min_arch == 103 else 256), atom.name
+        if atom.min_arch == 120:
+            assert stored == 256, atom.name
+
+
 def test_sizes_add_up() -> None:
-    for atom in ALL_MMA_ATOMS:
-        threads = {"fma": 1, "mma": 32, "wgmma": 128}[atom.kind]
-        assert atom.num_threads == threads
-        assert atom.num_values("C") * threads == atom.size("C")
+    for atom in every_mma_atom():
+        if not atom.has_emitter:
+            continue
         for which in ("A", "B", "C", "D"):
             regs = atom.registers(which)
             if atom.source(which) == "smem":
@@ -174,3 +249,48 @@ def test_targets() -> None:
     )
     fp8 = mma_atom("SM89_16x8x32_F32E4M3E4M3F32_TN")
     assert [fp8.available_on(target(t)) for t in ("sm_80", "sm_89", "sm_90")] == [False, True, True]
+
+
+def test_a_row_without_an_emitter_says_so() -> None:
+    atom = mma_atom("SM80_16x8x64_S32S4U4S32_TN")
+    assert not atom.has_emitter
+    assert not atom.available_on(target("sm_80"))
+    with pytest.raises(TargetError) as error:
+        atom.check_target(target("sm_80"))
+    assert str(error.value) == (
+        "MMA atom SM80_16x8x64_S32S4U4S32_TN: the code generator does not write this instruction; "
+        "its row only says which thread holds what"
+    )
+    for ask in (lambda: atom.registers("A"), lambda: atom.instruction(*numbered(4, 4, 2, 4))):
+        with pytest.raises(TargetError, match="does not write this instruction"):
+            ask()
+
+
+def test_an_element_that_is_no_dtype() -> None:
+    atom = mma_atom("SM80_8x8x4_GC64C64C64GC64_TN")
+    assert (atom.element("A"), atom.element("D")) == (C64, GC64)
+    assert atom.operand_bits == (192, 128, 128, 192)
+    with pytest.raises(DTypeError) as error:
+        atom.a_dtype  # noqa: B018
+    assert str(error.value) == (
+        "MMA atom SM80_8x8x4_GC64C64C64GC64_TN: operand A holds c64, 128 bits that no element type "
+        "of the language describes\n  hint: element() tells its name and width"
+    )
+    assert mma_atom("SM80_8x8x4_F64F64F64F64_TN").d_dtype is F64
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [
+        ("SM80_16x8x256_S32U1U1S32_TN_XORPOPC", (32, 1, 1, 32)),
+        ("SM120_16x8x32_F32E2M1E3M2F32_TN", (32, 8, 8, 32)),
+        ("SM120_16x8x64_F32E2M1E2M1F32_TN_VS16_UE4M3", (32, 4, 4, 32)),
+        ("SM120_SPARSE_16x8x64_F16E4M3E5M2F16_TN", (16, 4, 8, 16)),
+        ("SM90_SPARSE_64x8x32_F32F16F16_RS_KK", (32, 8, 16, 32)),
+        ("SM100_MMA_TF32_TS_INTERLEAVED_CF32CTF32CTF32CF32_TN_128x256x4_F32CTF32CTF32_KK",
+         (32, 64, 64, 32)),
+    ],
+)  # fmt: skip
+def test_operand_bits(name: str, bits: tuple[int, ...]) -> None:
+    """As stored: a 4-bit float in a byte takes 8, a value of a sparse A half of its type."""
+    assert mma_atom(name).operand_bits == bits

@@ -202,7 +202,7 @@ class BoxStore:
         atom = cute.make_copy_atom(warp.StMatrix8x8x16bOp(False, 4), element)
         self.copy = cute.make_tiled_copy_C(atom, box_mma)
         self.sD = self.copy.get_slice(thread).partition_D(sD)  # (CPY, CPY_M, CPY_N, BUFFER)
-        self.rD = box_mma.make_fragment_C(box_mma.partition_shape_C((BOX, BOX)), dtype=element)
+        self.rD = cute.make_rmem_tensor(box_mma.partition_shape_C((BOX, BOX)), element)
         box = cute.make_identity_tensor((BOX, BOX))
         self.coords = box_mma.get_slice(thread).partition_C(box)
         gD = cute.local_tile(mD, (BOX, BOX), (None, None))  # (BOX, BOX, m, n)

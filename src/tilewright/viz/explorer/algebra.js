@@ -286,8 +286,8 @@ const woven = (raked) => (block, tiler) => onPlain(block, (plain) => {
 });
 
 function padRank(layout, rank) {
-  const missing = Array(Math.max(rank - wrap(layout.shape).length, 0));
-  return new Layout([...wrap(layout.shape), ...missing.fill(1)], [...wrap(layout.stride), ...missing.fill(0)]);
+  const all = (value) => Array(Math.max(rank - wrap(layout.shape).length, 0)).fill(value);
+  return new Layout([...wrap(layout.shape), ...all(1)], [...wrap(layout.stride), ...all(0)]);
 }
 
 const PRODUCTS = {

@@ -169,16 +169,13 @@ class Reader {
   chain() {
     const head = this.layout();
     if (this.next !== "o") return head;
+    if (!isLayout(head) && !(head instanceof Swizzle)) throw this.error("a swizzle or a layout before 'o'");
     this.advance();
-    let offset = 0;
-    const rest = this.chain();
-    if (isNumber(rest)) throw this.error("'o' and a layout");
-    if (rest instanceof Composed && isNumber(rest.inner)) {
-      offset = rest.inner;
-      return new Composed(head, offset, rest.outer);
-    }
-    if (!isNumber(head) && !isLayout(head) && !(head instanceof Swizzle)) throw this.error("a swizzle or a layout before 'o'");
-    return new Composed(head, offset, asLayout(rest));
+    const second = this.layout();
+    if (this.next !== "o") return new Composed(head, 0, asLayout(second)); // `Sw o L` for `Sw o 0 o L`
+    if (!isNumber(second)) throw this.error("a number as offset before the second 'o'");
+    this.advance();
+    return new Composed(head, second, asLayout(this.chain()));
   }
   layout() {
     if (this.next.startsWith("Sw")) {
