@@ -168,7 +168,8 @@ def repeatable(prepared: PreparedGemm, launch: Any) -> bool:
 def kernel_facts(prepared: PreparedGemm) -> dict[str, Any]:
     """Config, registers and spills of the kernel that was launched."""
     config = prepared.plan.config
-    facts: dict[str, Any] = {"config": asdict(config) if is_dataclass(config) else str(config)}
+    is_record = is_dataclass(config) and not isinstance(config, type)
+    facts: dict[str, Any] = {"config": asdict(config) if is_record else str(config)}
     compiled = prepared.compiled
     cubins = [compiled.cubin(name) for name in compiled.module.kernels] if compiled else []
     facts["registers"] = max((max(cubin.registers.values()) for cubin in cubins), default=None)

@@ -98,6 +98,16 @@ def test_an_interrupt_is_one_line(
     assert capsys.readouterr().err == "tilewright: interrupted\n"
 
 
+def test_a_fault_of_ours_shows_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "run", lambda _: [][0])
+    assert command.main(["doctor"]) == command.EXIT_INTERNAL == 3
+    text = capsys.readouterr().err
+    assert text.startswith("Traceback")
+    assert text.endswith("tilewright: internal error: this is a fault of ours, please report it\n")
+
+
 @pytest.fixture
 def parser() -> Parser:
     made = Parser("bake", "Bakes.", ["tilewright bake"])

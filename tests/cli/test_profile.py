@@ -29,9 +29,9 @@ def test_a_run_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str
     words = ["profile", "--operation=Gemm", *SMALL, f"--output={tmp_path}/run", "--tags=by:test"]
     assert main(words) == 0
     text = capsys.readouterr().out
-    assert text.startswith("1 runs on simulated sm_90a: 1 operations, 1 problems")
+    assert text.startswith("1 run on simulated sm_90a: 1 operation, 1 problem")
     assert "     Disposition: passed" in text
-    assert text.endswith("1 runs: 1 passed; no times (simulated); verified 1 of 1 by host\n")
+    assert text.endswith("1 run: 1 passed; no times (simulated); verified 1 of 1 by host\n")
     (row,) = rows(tmp_path / "run.gemm.csv")
     assert next(iter(row)) == "by"
     assert (row["by"], row["Provider"], row["Disposition"]) == ("test", "Tilewright-sim", "passed")

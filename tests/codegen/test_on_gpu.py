@@ -100,14 +100,16 @@ def values_of(name: str) -> np.ndarray[Any, Any]:
     raw = bits_to_storage(bits & np.uint64((1 << t.bits) - 1), t)
     both = np.concatenate([values, raw])
     # The 13 low bits of a tf32 carry nothing.
-    return (both.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) if name == "tf32" else both
+    return (
+        (both.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) if name == "tf32" else both
+    )
 
 
 def forms(source: str) -> list[tuple[str, str, bool]]:
     """(destination, rounding, saturate) of every cast that generated code has."""
     found = []
     for to, rounding, saturate in itertools.product(TYPES, ("rn", "rz", "rna"), (False, True)):
-        if source == to or to == "bool" and (rounding, saturate) != ("rn", False):
+        if source == to or (to == "bool" and (rounding, saturate) != ("rn", False)):
             continue
         k = Kernel("try", x=gmem(source), y=gmem(to))
         value = k.load(k.x)
@@ -150,7 +152,9 @@ def test_conversions(gpu: Gpu, source: str) -> None:
         result = convert(data, dtype(source), dtype(to), rounding, saturate)  # type: ignore[arg-type]
         want = storage_to_bits(result, dtype(to))
         # Which NaN a NaN becomes is not part of the contract.
-        same = (got == want) | (np.isnan(result.astype(np.float64)) if dtype(to).is_float else False)
+        same = (got == want) | (
+            np.isnan(result.astype(np.float64)) if dtype(to).is_float else False
+        )
         bad = np.flatnonzero(~same)[:3]
         assert same.all(), (source, to, rounding, saturate, data[bad], got[bad], want[bad])
 

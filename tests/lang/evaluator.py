@@ -78,7 +78,7 @@ class Machine:
 
     def scalar(self, op: Op, args: list[Any]) -> Any:
         if isinstance(op, arith.Math):
-            return float(getattr(math, op.function)(args[0]))
+            return float(getattr(math, {"abs": "fabs"}.get(op.function, op.function))(args[0]))
         if isinstance(op, arith.Cast) and not args_are_ints(args):
             target = op.results[0].type.dtype
             return wrap(int(args[0]) if target.is_integer else args[0], target)

@@ -70,7 +70,7 @@ def examples(v):
         Speaks(v, "note"),
         types.SimpleNamespace(x=number),
         collections.OrderedDict(a=number),
-        make_layout((4, number)),
+        make_layout((4, number), stride=(1, 4)),
         ScaledBasis(number, (0,)),
     ]
 

@@ -27,7 +27,12 @@ CASE = Case(1, OP, "tilewright_simt_gemm_f16", OP.problem(64, 32, 16), None, 1.0
 GOOD = {"host": Verification(True, 0.5, 1e-3, (0, 0), "verified: all of it")}
 TIMED = Result(CASE, "Tilewright", "passed", verification=GOOD, timing=Timing((2.0, 2.0, 2.0)))
 SIMULATED = Result(
-    CASE, "Tilewright-sim", "passed", verification=GOOD, counters={"flops": 7}, wall_s=0.25
+    CASE,
+    "Tilewright-sim",
+    "passed",
+    verification=GOOD,
+    counters={"flops": 7, "instructions.mma": 3},
+    wall_s=0.25,
 )
 
 COLUMNS = [
@@ -114,8 +119,8 @@ def test_summary() -> None:
         "3 runs: 2 passed, 1 not_supported; best 0.0 TFLOP/s, tilewright_simt_gemm_f16 at "
         "64x32x16; verified 2 of 2 by host"
     )
-    assert summary([SIMULATED]) == "1 runs: 1 passed; no times (simulated); verified 1 of 1 by host"
-    assert summary([refused]) == "1 runs: 1 not_supported; nothing verified"
+    assert summary([SIMULATED]) == "1 run: 1 passed; no times (simulated); verified 1 of 1 by host"
+    assert summary([refused]) == "1 run: 1 not_supported; nothing verified"
 
 
 def test_sort_by_speed() -> None:

@@ -1,7 +1,7 @@
 """`tilewright <verb> ...`: finds the verb, runs it, and turns errors into messages.
 
-Exit status: 0 done and right, 1 a wrong result, 2 bad input or a machine that cannot.  A verb's
-module is loaded only when it is called: the library takes longer to load than `--help` may take.
+Exit status: 0 done and right, 1 a wrong result, 2 bad input or a machine that cannot, 3 a fault of
+our own (with its traceback).  A verb's module is loaded only when it is called.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import importlib
 import importlib.metadata
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.errors import TilewrightError
 
-EXIT_OK, EXIT_WRONG, EXIT_BAD_INPUT = 0, 1, 2
+EXIT_OK, EXIT_WRONG, EXIT_BAD_INPUT, EXIT_INTERNAL = 0, 1, 2, 3
 _EXIT_INTERRUPTED = 130
 
 
@@ -56,6 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output (head, less) has gone; Python must not try to flush to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
+    except Exception:
+        traceback.print_exc()
+        print(
+            "tilewright: internal error: this is a fault of ours, please report it", file=sys.stderr
+        )
+        return EXIT_INTERNAL
 
 
 def _dispatch(words: list[str]) -> int:

@@ -17,7 +17,14 @@ from tilewright.profiler.operations import (
     require_match,
 )
 from tilewright.profiler.progress import Progress
-from tilewright.profiler.report import block, require_writable, sort_by_speed, summary, write_csv
+from tilewright.profiler.report import (
+    block,
+    plural,
+    require_writable,
+    sort_by_speed,
+    summary,
+    write_csv,
+)
 from tilewright.profiler.run import PEER, Result, RunOptions, not_run, run_case
 from tilewright.profiler.sweep import Case, Sweep, expand, select
 
@@ -77,7 +84,8 @@ def _headline(cases: Sequence[Case], on: Target, backend: str) -> str:
     kernels = len({case.operation for case in cases})
     where = f"the {on.name} GPU" if backend == "gpu" else f"simulated {on.name}"
     return (
-        f"{len(cases)} runs on {where}: {kernels} operations, {problems} problems "
+        f"{plural(len(cases), 'run')} on {where}: {plural(kernels, 'operation')}, "
+        f"{plural(problems, 'problem')} "
         "(narrow with --kernels, --A, --B, --C)"
     )
 

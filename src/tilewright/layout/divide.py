@@ -33,6 +33,16 @@ from tilewright.layout.inverse import complement, complement_basis, from_flat
 from tilewright.layout.layout import Layout, make_layout, trusted
 from tilewright.layout.leaf import Leaf, ceil_div_leaf, mul, provably_equal
 from tilewright.layout.modes import coalesce, shape, size, slice_and_offset
+from tilewright.layout.static import (
+    Coordinates,
+    Uneven,
+    carries,
+    gaps,
+    merge,
+    pack,
+    repeats,
+    walk,
+)
 from tilewright.layout.swizzle import ComposedLayout, LayoutT
 
 Tiler = Any
@@ -55,24 +65,58 @@ def logical_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
     """
     if isinstance(layout, ComposedLayout):
         return layout.with_outer(logical_divide(layout.outer, tiler))
+    _check_layout(layout, "logical_divide")
     if tiler is None:
         return layout
     if isinstance(tiler, (tuple, list)):
-        parts = by_mode(layout, tuple(tiler), "logical_divide", logical_divide)
-        return make_layout(*parts)
+        if layout.is_static and _static_tiler(tiler):
+            return _by_mode_cached(layout, tuple(tiler))
+        return make_layout(*by_mode(layout, tuple(tiler), "logical_divide", logical_divide))
     return _divide(layout, tiler)
+
+
+def _check_layout(layout: Any, name: str) -> None:
+    if type(layout) is not Layout:
+        raise LayoutError(
+            f"{name}: expected a layout to divide, got {type(layout).__name__} {layout!r}",
+            hint=f"{name}(layout, tiler): the layout comes first",
+        )
+
+
+def _by_mode_static(layout: Layout, tiler: tuple[Tiler, ...]) -> Layout:
+    shapes, strides = wrap(layout.shape), wrap(layout.stride)
+    if len(tiler) > len(shapes):
+        raise _too_many(layout, tiler, "logical_divide")
+    out_s, out_d = [], []
+    for s, d, t in zip(shapes, strides, tiler):  # noqa: B905 - modes without a tile follow
+        if type(t) is int and t > 0 and type(s) is int:
+            out_s.append((t, -(-s // t)))
+            out_d.append((d, t * d))
+        else:
+            part = logical_divide(trusted(s, d, True), t)
+            out_s.append(part.shape)
+            out_d.append(part.stride)
+    rest = len(tiler)
+    return trusted((*out_s, *shapes[rest:]), (*out_d, *strides[rest:]), True)
+
+
+_by_mode_cached = lru_cache(maxsize=4096)(_by_mode_static)
 
 
 def by_mode(layout: Layout, tiler: tuple[Tiler, ...], name: str, fn: Any) -> list[Layout]:
     """`fn` of each mode and its tiler; modes without one stay."""
     modes = list(layout)
     if len(tiler) > len(modes):
-        raise LayoutError(
-            f"{name}: tiler {_show(tiler)} has {len(tiler)} modes, the layout only {len(modes)}",
-            details={"layout": layout},
-        )
+        raise _too_many(layout, tiler, name)
     done = [fn(m, t) for m, t in zip(modes, tiler, strict=False)]
     return done + modes[len(tiler) :]
+
+
+def _too_many(layout: Layout, tiler: tuple[Tiler, ...], name: str) -> LayoutError:
+    return LayoutError(
+        f"{name}: tiler {_show(tiler)} has {len(tiler)} modes, the layout only {len(layout)}",
+        details={"layout": layout},
+    )
 
 
 def _show(tiler: Tiler) -> str:
@@ -83,7 +127,12 @@ def _show(tiler: Tiler) -> str:
 
 def _divide(layout: Layout, tile: Any) -> Layout:
     """(tile, rest) for a layout or int tile."""
-    if not isinstance(tile, Layout):
+    if type(tile) is not Layout:
+        if type(tile) is int and tile < 1:
+            raise LayoutError(
+                f"divide: a tile of {tile} elements, expected at least 1",
+                details={"layout": layout},
+            )
         if type(layout.shape) is not tuple:
             # One stride walks the mode: tile and rest are exact for every extent, even run-time.
             rest = ceil_div_leaf(layout.shape, tile)
@@ -93,6 +142,25 @@ def _divide(layout: Layout, tile: Any) -> Layout:
         tile = Layout(tile, 1)
     if layout.is_static and tile.is_static:
         return _divide_cached(layout, tile)
+    return _divide_by_layout(layout, tile)
+
+
+def _divide_static(layout: Layout, tile: Layout) -> Layout:
+    """The complement and both compositions in one walk over `layout`."""
+    try:
+        holes, steps, end, nested = gaps(tile.shape, tile.stride)
+        sizes, strides = merge(layout.shape, layout.stride)
+        if nested and sizes:
+            holes.append(repeats(tuple(sizes), end))
+            steps.append(end)
+            holes, steps = pack(holes, steps) if holes[-1] != 1 else pack(holes[:-1], steps[:-1])
+            reach = [0] * len(sizes)
+            s0, d0 = walk(tile.shape, tile.stride, sizes, strides, reach)
+            s1, d1 = walk(holes, steps, sizes, strides, reach)
+            if carries(sizes, reach) < 0:
+                return trusted((s0, s1), (d0, d1), True)
+    except (Uneven, Coordinates):
+        return _divide_by_layout(layout, tile)
     return _divide_by_layout(layout, tile)
 
 
@@ -128,7 +196,7 @@ def _check_tiles(layout: Layout, tile: Layout) -> None:
         end = d * s
 
 
-_divide_cached = lru_cache(maxsize=4096)(_divide_by_layout)
+_divide_cached = lru_cache(maxsize=4096)(_divide_static)
 
 
 def zipped_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
@@ -141,6 +209,7 @@ def zipped_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
     """
     if isinstance(layout, ComposedLayout):
         return layout.with_outer(zipped_divide(layout.outer, tiler))
+    _check_layout(layout, "zipped_divide")
     if not isinstance(tiler, (tuple, list)):
         return _split(layout, tiler)
     if layout.is_static and _static_tiler(tiler):
@@ -151,7 +220,10 @@ def zipped_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
 def _static_tiler(tiler: Tiler) -> bool:
     """True iff `tiler` is hashable and free of run-time values: then a divide may be remembered."""
     if type(tiler) is tuple:
-        return all(_static_tiler(t) for t in tiler)
+        for t in tiler:
+            if type(t) is not int and not _static_tiler(t):
+                return False
+        return True
     return tiler is None or type(tiler) is int or (type(tiler) is Layout and tiler.is_static)
 
 
@@ -163,7 +235,31 @@ def _zipped(layout: Layout, tiler: tuple[Tiler, ...]) -> Layout:
     return make_layout(make_layout(*(p[0] for p in parts)), make_layout(*rests))
 
 
-_zipped_cached = lru_cache(maxsize=4096)(_zipped)
+def _zipped_static(layout: Layout, tiler: tuple[Tiler, ...]) -> Layout:
+    shapes, strides = wrap(layout.shape), wrap(layout.stride)
+    if not tiler or len(tiler) > len(shapes):
+        return _zipped(layout, tiler)
+    tile_s, tile_d, rest_s, rest_d = [], [], [], []
+    for s, d, t in zip(shapes, strides, tiler):  # noqa: B905 - modes without a tile follow
+        if type(t) is int and t > 0 and type(s) is int:
+            tile_s.append(t)
+            tile_d.append(d)
+            rest_s.append(-(-s // t))
+            rest_d.append(t * d)
+        else:
+            part = zipped_divide(trusted(s, d, True), t)
+            (one, two), (step, leap) = part.shape, part.stride
+            tile_s.append(one)
+            tile_d.append(step)
+            rest_s.append(two)
+            rest_d.append(leap)
+    n = len(tiler)
+    return trusted(
+        (tuple(tile_s), (*rest_s, *shapes[n:])), (tuple(tile_d), (*rest_d, *strides[n:])), True
+    )
+
+
+_zipped_cached = lru_cache(maxsize=4096)(_zipped_static)
 
 
 def _split(layout: Layout, tiler: Tiler) -> Layout:

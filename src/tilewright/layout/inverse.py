@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from math import gcd
+from sys import maxsize
 from typing import Any
 
 from tilewright.errors import LayoutError
 from tilewright.layout.basis import ScaledBasis
 from tilewright.layout.compose import composition
+from tilewright.layout.decide import EXHAUSTIVE
 from tilewright.layout.int_tuple import (
     ceil_div_tuple,
     flatten_tuple,
@@ -18,8 +21,9 @@ from tilewright.layout.int_tuple import (
     product,
 )
 from tilewright.layout.layout import Layout, trusted
-from tilewright.layout.leaf import Leaf, ceil_div_leaf, mul, provably_equal
+from tilewright.layout.leaf import Leaf, ceil_div_leaf, exact_div, mul, provably_equal
 from tilewright.layout.modes import coalesce, coalesce_flat, filter, shape, size
+from tilewright.layout.static import Coordinates, Uneven, gaps, merge, pack, repeats
 from tilewright.layout.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 Mode = tuple[Leaf, Leaf]
@@ -46,13 +50,8 @@ def complement(layout: AnyLayout, cotarget: Any = None) -> Layout:
     """
     if isinstance(layout, ComposedLayout):
         return complement(layout.outer, cotarget)
-    if any(type(d) is ScaledBasis for d in leaves(layout.stride)):
-        if cotarget is not None:
-            raise LayoutError(
-                f"complement: {layout} has coordinate strides; a cotarget is only defined for "
-                "integer strides"
-            )
-        return complement_basis(layout, None)
+    if not isinstance(layout, Layout):
+        raise LayoutError(f"complement: expected a layout, got {type(layout).__name__} {layout!r}")
     target = None if cotarget is None else shape(cotarget)
     if layout.is_static and _hashable(target):
         return _complement_cached(layout, target)
@@ -60,19 +59,67 @@ def complement(layout: AnyLayout, cotarget: Any = None) -> Layout:
 
 
 def _hashable(target: Any) -> bool:
-    return target is None or all(type(x) is int for x in leaves(target))
+    if type(target) is tuple:
+        return all(map(_hashable, target))
+    return type(target) is int or target is None
+
+
+def _complement_static(layout: Layout, target: Any) -> Layout:
+    try:
+        sizes, strides, end, _ = gaps(layout.shape, layout.stride)
+    except Uneven as why:
+        raise not_injective(layout, why) from None
+    except Coordinates:
+        return _complement(layout, target)
+    if target is not None:
+        rest = repeats(target, end)
+        if rest != 1:
+            sizes.append(rest)
+            strides.append(end)
+    return trusted(*pack(sizes, strides), True)
+
+
+_complement_cached = lru_cache(maxsize=4096)(_complement_static)
+
+
+def not_injective(layout: Layout, why: Uneven) -> LayoutError:
+    """What stops the complement: the layout repeats offsets, runs backwards, or interleaves."""
+    at = f"stride {why.d} (sorted mode {why.mode})"
+    if why.d < 0:
+        return LayoutError(
+            f"complement: {layout} has a negative stride: {at}; expected strides >= 0",
+            hint="reverse that mode first: the offsets are the same, counted from their lowest",
+        )
+    below = f"{at} lies below {why.step}, where the modes before it end"
+    total = size(layout)
+    if total <= EXHAUSTIVE and len(set(map(layout, range(total)))) == _distinct(layout):
+        return LayoutError(
+            f"complement: the modes of {layout} interleave: {below}; no pattern of copies fills "
+            "the offsets between them"
+        )
+    return LayoutError(f"complement: {layout} is not injective: {below}")
+
+
+def _distinct(layout: Layout) -> int:
+    """How many offsets the layout has if it is injective but for its stride-0 modes."""
+    pairs = zip(leaves(layout.shape), leaves(layout.stride), strict=True)
+    return product(tuple(s for s, d in pairs if d != 0))  # type: ignore[no-any-return]
 
 
 def _complement(layout: Layout, target: Any) -> Layout:
+    if any(type(d) is ScaledBasis for d in leaves(layout.stride)):
+        if target is not None:
+            raise LayoutError(
+                f"complement: {layout} has coordinate strides; a cotarget is only defined for "
+                "integer strides"
+            )
+        return complement_basis(layout, None)
     modes = flat_modes(layout)
     shapes, strides, end = _gaps(layout, modes)
     if target is not None:
         shapes.append(_rest(target, end))
         strides.append(end)
     return from_flat(shapes, strides)
-
-
-_complement_cached = lru_cache(maxsize=4096)(_complement)
 
 
 def flat_modes(layout: Layout) -> list[Mode]:
@@ -84,33 +131,45 @@ def flat_modes(layout: Layout) -> list[Mode]:
 
 def _gaps(layout: Layout, modes: list[Mode]) -> tuple[list[Leaf], list[Leaf], Leaf]:
     """Modes that fill the holes below each stride, and the offset where the pattern ends."""
-    if len(modes) == 1 and type(modes[0][1]) is not int:
-        s, d = modes[0]
-        return [d], [1], mul(s, d)
-    if not all(type(d) is int for _, d in modes):
-        raise LayoutError(
-            f"complement: {layout} has run-time strides in {len(modes)} modes; only one mode may"
-        )
+    if all(type(d) is int for _, d in modes):
+        # A run-time extent sorts last among modes of its stride.
+        order = sorted(modes, key=lambda m: (m[1], m[0] if type(m[0]) is int else maxsize))
+    else:
+        order = _by_divisibility(layout, modes)
     shapes: list[Leaf] = []
     strides: list[Leaf] = []
     end: Leaf = 1
-    for i, (s, d) in enumerate(sorted(modes, key=lambda m: m[1])):
-        if type(end) is not int:
-            if not provably_equal(end, d):
-                raise LayoutError(f"complement: cannot order stride {d} of {layout} after {end}")
-            hole = 1
-        else:
-            hole = d // end
-            if hole < 1:
-                raise LayoutError(
-                    f"complement: {layout} is not injective: stride {d} (sorted mode {i}) "
-                    f"lies below {end}, where the modes before it end"
-                )
-        if hole > 1:
+    for i, (s, d) in enumerate(order):
+        hole = d // end if type(d) is int and type(end) is int else exact_div(d, end)
+        if hole is None:
+            raise LayoutError(
+                f"complement: cannot show that stride {d} of {layout} is a multiple of {end}, "
+                "where the modes before it end"
+            )
+        if type(hole) is int and hole < 1:
+            raise not_injective(layout, Uneven(s, d, i, s, end))
+        if not (type(hole) is int and hole == 1):
             shapes.append(hole)
             strides.append(end)
         end = mul(s, d)
     return shapes, strides, end
+
+
+def _by_divisibility(layout: Layout, modes: list[Mode]) -> list[Mode]:
+    """The modes so that each stride divides the next, as far as facts show it."""
+    order: list[Mode] = []
+    for mode in modes:
+        at = len(order)
+        while at and exact_div(mode[1], order[at - 1][1]) is None:
+            at -= 1
+        order.insert(at, mode)
+    for (_, low), (_, high) in pairwise(order):
+        if exact_div(high, low) is None:
+            raise LayoutError(
+                f"complement: {layout} has run-time strides in {len(modes)} modes; cannot show "
+                f"that {low} divides {high}"
+            )
+    return order
 
 
 def _rest(target: Any, end: Leaf) -> Leaf:
@@ -144,6 +203,14 @@ def from_flat(shapes: list[Leaf], strides: list[Leaf]) -> Layout:
 def open_complement(layout: Layout) -> Layout:
     """The complement whose last mode ``1:end`` is kept: composing with it repeats `layout` without
     bound.  This is what products need."""
+    if layout.is_static:
+        try:
+            sizes, steps, top, _ = gaps(layout.shape, layout.stride)
+            return trusted((*sizes, 1), (*steps, top), True)
+        except Uneven as why:
+            raise not_injective(layout, why) from None
+        except Coordinates:
+            return complement_basis(layout, None)
     if any(type(d) is ScaledBasis for d in leaves(layout.stride)):
         return complement_basis(layout, None)
     shapes, strides, end = _gaps(layout, flat_modes(layout))
@@ -237,11 +304,15 @@ def _invert(layout: Any, name: str, chain: _Chain) -> AnyLayout:
         return inverse
     if not isinstance(layout, Layout):
         raise LayoutError(f"{name}: expected a layout, got {type(layout).__name__}")
-    flat = coalesce(layout)
+    if layout.is_static:
+        sizes, strides = merge(layout.shape, layout.stride)
+    else:
+        sizes, strides = coalesce_flat(
+            flatten_tuple(layout.shape), flatten_tuple(layout.stride), keep_tail=False
+        )
     triples: list[Any] = []
     prefix: Leaf = 1
-    pairs = zip(flatten_tuple(flat.shape), flatten_tuple(flat.stride), strict=True)
-    for s, d in pairs:
+    for s, d in zip(sizes, strides, strict=True):
         triples.append((s, d, prefix))
         prefix = mul(prefix, s)
     basis = [t for t in triples if type(t[1]) is ScaledBasis]
@@ -258,18 +329,23 @@ def _invert(layout: Any, name: str, chain: _Chain) -> AnyLayout:
 
 def _right(name: str, layout: Layout, modes: list[Any]) -> Layout:
     del name, layout
-    shapes: list[Leaf] = []
+    left = [m for m in modes if not (type(m[0]) is int and m[0] == 1)]
+    sizes: list[Leaf] = []
     strides: list[Leaf] = []
     end: Leaf = 1
-    left = [m for m in modes if not (type(m[0]) is int and m[0] == 1)]
-    while True:
+    while left:
+        # The first of that stride: a later one would repeat its offsets.
         at = next((i for i, m in enumerate(left) if provably_equal(m[1], end)), None)
         if at is None:
-            return from_flat(shapes, strides)
+            break
         s, _, prefix = left.pop(at)
-        shapes.append(s)
-        strides.append(prefix)
+        if sizes and provably_equal(mul(sizes[-1], strides[-1]), prefix):
+            sizes[-1] = mul(sizes[-1], s)
+        else:
+            sizes.append(s)
+            strides.append(prefix)
         end = mul(end, s)
+    return trusted(*pack(sizes, strides))
 
 
 def _left(name: str, layout: Layout, modes: list[Any]) -> Layout:

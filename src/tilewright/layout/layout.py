@@ -35,6 +35,7 @@ from tilewright.layout.int_tuple import (
     wrap,
 )
 from tilewright.layout.leaf import is_static
+from tilewright.layout.static import inner, offset
 
 
 class Layout:
@@ -83,7 +84,18 @@ class Layout:
         offset too: `slice_and_offset`).
         """
         c = coord[0] if len(coord) == 1 else coord
-        if type(c) is not int and has_underscore(c):
+        if self.is_static:
+            try:
+                if type(c) is tuple:
+                    return inner(c, self.shape, self.stride)
+                if type(c) is int and c >= 0:
+                    return offset(c, self.shape, self.stride)
+            except TypeError:  # basis strides, run-time values, wildcards, or a misfit
+                return self._general_offset(c)
+        return self._general_offset(c)
+
+    def _general_offset(self, c: Coord) -> Any:
+        if has_underscore(c):
             raise LayoutError(
                 f"layout {self} called with the wildcard coordinate {fmt(c)}",
                 hint="slice_and_offset(coord, layout) gives the sublayout and its offset",

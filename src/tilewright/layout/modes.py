@@ -16,6 +16,7 @@ from tilewright.layout.coord import at_path, dice_tuple, dot, slice_offset, slic
 from tilewright.layout.int_tuple import Coord, IntTuple, Shape, fmt, transform_leaf, wrap
 from tilewright.layout.layout import Layout, trusted
 from tilewright.layout.leaf import Leaf, add, mul, provably_equal, sub
+from tilewright.layout.static import merge_into, pack
 from tilewright.layout.swizzle import AnyLayout, ComposedLayout, LayoutT
 
 Path = int | list[int] | tuple[int, ...] | None
@@ -217,7 +218,19 @@ def filter(layout: LayoutT, profile: IntTuple = None) -> LayoutT:
     >>> print(filter(Layout((2, 1, (3, 1)), (32, 2, (16, 0)))))
     (2,3):(32,16)
     """
+    if type(layout) is Layout and profile is None and layout.is_static:
+        sizes: list[int] = []
+        steps: list[Any] = []
+        merge_into(*_without_zeros(layout.shape, layout.stride), sizes, steps)
+        return trusted(*pack(sizes, steps), True)
     return coalesce(filter_zeros(layout), profile)
+
+
+def _without_zeros(shape: Shape, stride: IntTuple) -> tuple[Any, Any]:
+    """The flat static modes whose stride is not 0."""
+    pairs = zip(it.flatten_tuple(shape), it.flatten_tuple(stride), strict=True)
+    kept = [(s, d) for s, d in pairs if not (type(d) is int and d == 0)]
+    return [s for s, _ in kept], [d for _, d in kept]
 
 
 def coalesce_flat(
@@ -265,6 +278,11 @@ def coalesce(layout: LayoutT, profile: IntTuple = None) -> LayoutT:
 def _coalesce(layout: Layout) -> Layout:
     if type(layout.shape) is not tuple or not layout.shape:
         return layout
+    if layout.is_static:
+        sizes: list[int] = []
+        steps: list[Any] = []
+        merge_into(layout.shape, layout.stride, sizes, steps)
+        return trusted(*pack(sizes, steps), True)
     shapes, strides = coalesce_flat(
         it.flatten_tuple(layout.shape), it.flatten_tuple(layout.stride), keep_tail=False
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from tilewright.errors import LayoutError
@@ -11,6 +12,7 @@ from tilewright.layout.int_tuple import IntTuple, product_each
 from tilewright.layout.inverse import open_complement
 from tilewright.layout.layout import Layout, make_layout, make_ordered_layout, trusted
 from tilewright.layout.modes import pad_rank, rank, shape, zip_layout
+from tilewright.layout.static import Coordinates, Uneven, carries, gaps, walk
 from tilewright.layout.swizzle import ComposedLayout, LayoutT
 
 
@@ -36,7 +38,35 @@ def logical_product(block: LayoutT, tiler: Tiler) -> LayoutT:
 
 
 def _multiply(block: Layout, tiler: Any) -> Layout:
+    if type(tiler) is int and tiler < 1:
+        raise LayoutError(
+            f"product: {tiler} copies, expected at least 1", details={"block": block}
+        )
     pattern = tiler if isinstance(tiler, Layout) else Layout(tiler, 1)
+    if block.is_static and pattern.is_static:
+        return _multiply_cached(block, pattern)
+    return _multiply_by_layout(block, pattern)
+
+
+def _multiply_static(block: Layout, pattern: Layout) -> Layout:
+    """The complement of `block` and the walk of `pattern` over it, at once."""
+    try:
+        sizes, strides, end, _ = gaps(block.shape, block.stride)
+        sizes.append(1)
+        strides.append(end)
+        reach = [0] * len(sizes)
+        shape, stride = walk(pattern.shape, pattern.stride, sizes, strides, reach)
+        if carries(sizes, reach) < 0:
+            return trusted((block.shape, shape), (block.stride, stride), True)
+    except (Uneven, Coordinates):
+        return _multiply_by_layout(block, pattern)
+    return _multiply_by_layout(block, pattern)
+
+
+_multiply_cached = lru_cache(maxsize=4096)(_multiply_static)
+
+
+def _multiply_by_layout(block: Layout, pattern: Layout) -> Layout:
     free = open_complement(block)
     try:
         return make_layout(block, composition(free, pattern))

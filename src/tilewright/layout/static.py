@@ -106,14 +106,17 @@ def inner(coord: Any, shape: Any, stride: Any) -> Any:
     if len(coord) != len(shape):
         raise TypeError
     for c, s, d in zip(coord, shape, stride):  # noqa: B905 - congruent
-        if type(s) is not tuple:
-            total += c * d
-        elif type(c) is tuple:
+        if type(c) is int:
+            if type(s) is int:
+                total += c * d
+            elif c >= 0:
+                total += offset(c, s, d)
+            else:
+                raise TypeError
+        elif type(c) is tuple and type(s) is tuple:
             total += inner(c, s, d)
-        elif c < 0:
-            raise TypeError
         else:
-            total += offset(c, s, d)
+            raise TypeError
     return total
 
 

@@ -7,6 +7,7 @@ The list is not kept anywhere: each kernel is asked about each combination.
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -82,6 +83,7 @@ def config_facts(config: Any) -> dict[str, str]:
     return facts | {"stages": str(getattr(config, "num_stages", ""))}
 
 
+@functools.cache
 def operations(target: Target) -> tuple[Operation, ...]:
     """Every operation of the library on `target`, best kernel first."""
     return tuple(op for op in _candidates() if _exists(op, target))

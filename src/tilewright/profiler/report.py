@@ -49,7 +49,8 @@ def arguments(case: Case) -> dict[str, str]:
 def record(result: Result, tags: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
     """One CSV row.  Runtime (ms), GB/s and GFLOPs are empty where nothing was timed or it is wrong.
 
-    A simulated row ends in the simulator's counters, as `sim.instructions` and so on.
+    A simulated row ends in the simulator's totals, as `sim.instructions` and so on; which families
+    of instructions there are differs between kernels, so those are left out.
     """
     problem = result.case.problem
     good = result.disposition in _GOOD
@@ -69,7 +70,8 @@ def record(result: Result, tags: Sequence[tuple[str, str]] = ()) -> dict[str, st
         "GB/s": _number(result.gbytes if good else None, 2),
         "GFLOPs": _number(result.gflops if good else None, 2),
     }
-    return row | {f"sim.{name}": str(count) for name, count in result.counters.items()}
+    totals = {f"sim.{x}": str(n) for x, n in result.counters.items() if "." not in x}
+    return row | totals
 
 
 def write_csv(
@@ -165,7 +167,10 @@ def summary(results: Sequence[Result]) -> str:
     """The sweep in one line: how many, how they ended, the best, and what was verified."""
     ours = [result for result in results if result.provider.startswith(OURS)]
     ended = Counter(result.disposition for result in ours)
-    parts = [f"{len(ours)} runs: " + ", ".join(f"{n} {name}" for name, n in ended.most_common())]
+    parts = [
+        f"{plural(len(ours), 'run')}: "
+        + ", ".join(f"{n} {name}" for name, n in ended.most_common())
+    ]
     timed = [r for r in ours if r.gflops is not None and r.disposition in _GOOD]
     if timed:
         best = max(timed, key=lambda result: result.gflops or 0.0)
@@ -180,6 +185,15 @@ def summary(results: Sequence[Result]) -> str:
     else:
         parts.append("nothing verified")
     return "; ".join(parts)
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and its noun.
+
+    >>> plural(1, "run"), plural(0, "run")
+    ('1 run', '0 runs')
+    """
+    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def sort_by_speed(results: Iterable[Result]) -> list[Result]:

@@ -35,26 +35,34 @@ def mma_figure(atom: MmaAtom) -> Figure:
     return Figure(atom.name, ((None, b), (a, c)), (TV_CAPTION,))
 
 
+def operand_place(atom: MmaAtom, which: Operand) -> str:
+    """Where an operand lies that no thread holds alone; empty for one in the threads' registers."""
+    source = str(atom.source(which))
+    if source == "smem":
+        return f"in shared memory, {atom.major(which)}-major, through a descriptor"
+    if source != "rmem":
+        return f"in {source}"
+    shared = atom.num_threads > 1 and is_broadcast(atom.layout(which))
+    return "seen whole by every thread" if shared else ""
+
+
 def _operand_grid(
     atom: MmaAtom, which: Operand, title: str, row: str, col: str, transpose: bool = False
 ) -> Grid:
     rows, cols = atom.matrix_shape(which)
-    layout = atom.layout(which)
-    source = str(atom.source(which))
-    if source != "rmem" or (atom.num_threads > 1 and is_broadcast(layout)):
-        where = {"smem": "in shared memory", "rmem": "seen by all threads"}.get(source, source)
-        shown = (cols, rows) if transpose else (rows, cols)
+    place = operand_place(atom, which)
+    if place:
         return make_grid(
-            f"{title}, {where}",
-            *shown,
+            title,
+            *((cols, rows) if transpose else (rows, cols)),
             lambda _i, _j: Cell(shared=True),
             row_name=row,
             col_name=col,
             max_cols=_MAX_COLS,
-            notes=(f"{atom.major(which)}-major, through a descriptor",) if source == "smem" else (),
+            notes=(place,),
         )
     return tv_grid(
-        layout,
+        atom.layout(which),
         (rows, cols),
         title,
         thread_names=_thread_names(atom.thr_id),
@@ -73,9 +81,7 @@ def _thread_names(thr_id: Layout) -> Layout | None:
 
 def copy_figure(atom: CopyAtom) -> Figure:
     """Source and destination: the pieces of the data that each thread addresses or holds."""
-    total = max(cosize(atom.src_layout), cosize(atom.dst_layout))
-    unit = _unit_bits(atom, total)
-    row_units = _row_units(atom, total, unit)
+    total, unit, row_units = copy_cells(atom)
     src = _side_grid(atom.src_layout, "source", atom.thr_id, total, unit, row_units)
     dst = _side_grid(atom.dst_layout, "destination", atom.thr_id, total, unit, row_units)
     if atom.is_bulk:
@@ -83,6 +89,18 @@ def copy_figure(atom: CopyAtom) -> Figure:
     else:
         caption = f"a cell is {unit} bits, a row {unit * row_units}; V counts a thread's cells"
     return Figure(atom.name, ((src, dst),), (caption, TV_CAPTION))
+
+
+def copy_cells(atom: CopyAtom) -> tuple[int, int, int]:
+    """How a copy is drawn: bits in all, bits of a cell, cells of a row.
+
+    >>> from tilewright.arch.copy.registry import copy_atom
+    >>> copy_cells(copy_atom("SM75_U32x4_LDSM_N"))
+    (4096, 32, 4)
+    """
+    total = max(cosize(atom.src_layout), cosize(atom.dst_layout))
+    unit = _unit_bits(atom, total)
+    return total, unit, _row_units(atom, total, unit)
 
 
 def _unit_bits(atom: CopyAtom, total: int) -> int:

@@ -263,9 +263,7 @@ def derive_swizzle(swizzle: Swizzle, a: AnyLayout) -> Derivation:
     if swizzle.bits:
         for name, mask in (("source", swizzle.source_mask), ("target", swizzle.target_mask)):
             low = (mask & -mask).bit_length() - 1
-            steps.append(
-                Step(f"{name} bits", f"{low} to {low + swizzle.bits - 1}, mask {mask:#b}")
-            )
+            steps.append(Step(f"{name} bits", f"{low} to {low + swizzle.bits - 1}, mask {mask:#b}"))
     steps.append(Step("kept together", f"blocks of {1 << swizzle.base} elements"))
     return Derivation((*steps, Step("Sw o A", str(result))), result)
 

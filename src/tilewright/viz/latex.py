@@ -82,7 +82,9 @@ def _grid(grid: Grid, x: float, y: float) -> list[str]:
             if cell.alarm:
                 alarms.append(_box(left, top, w, h, "draw=twalarm,line width=1.2pt"))
     below = y + grid.num_rows * h + 0.3
-    notes = [_node(x, below + 0.4 * i, n, "anchor=west,text=gray") for i, n in enumerate(grid.notes)]
+    notes = [
+        _node(x, below + 0.4 * i, n, "anchor=west,text=gray") for i, n in enumerate(grid.notes)
+    ]
     return lines + alarms + notes
 
 

@@ -57,7 +57,7 @@ def _document(width: float, height: float, title: str, parts: list[str]) -> str:
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
-        f'font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace">'
+        f"font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\">"
     )
     background = f'<rect width="100%" height="100%" fill="{BLANK}"/>'
     return "\n".join([head, f"<title>{escape(title)}</title>", background, *parts, "</svg>"]) + "\n"
@@ -65,7 +65,9 @@ def _document(width: float, height: float, title: str, parts: list[str]) -> str:
 
 def _measure(grid: Grid) -> _Measure:
     cells = [c for row in grid.cells for c in row]
-    longest = max([len(t) for c in cells for t in c.lines] + [len(t) for t in grid.col_labels] + [1])
+    longest = max(
+        [len(t) for c in cells for t in c.lines] + [len(t) for t in grid.col_labels] + [1]
+    )
     lines = max([len(c.lines) for c in cells] + [1])
     cell_w = max(longest * _FONT * _ADVANCE + 8, 24.0)
     cell_h = max(lines * _LINE + 6, 22.0)

@@ -78,7 +78,9 @@ def mma_atom(name: str | MmaAtom) -> MmaAtom:
     if found is not None:
         return found
     known = _every_name()
-    near = ", ".join(difflib.get_close_matches(str(name), known, n=3, cutoff=0.5))
+    family = str(name).partition("_")[0] + "_"
+    kin = [other for other in known if other.startswith(family)]
+    near = ", ".join(difflib.get_close_matches(str(name), kin or known, n=3, cutoff=0.5))
     raise LayoutError(
         f"mma_atom: {name!r} is not one of the {len(known)} MMA atoms",
         hint=f"near names: {near}" if near else "",

@@ -151,7 +151,6 @@ def _split(ctas: int, rows: int, columns: int) -> Layout:
     return Layout((ctas, (per_cta, columns)), (per_cta if ctas > 1 else 0, (1, rows)))
 
 
-@cache
 def umma_atom(
     family: str,
     types: _Types,
@@ -194,6 +193,7 @@ def umma_atom(
     return _row(f, types, (m, n), majors, scale)
 
 
+@cache
 def _row(
     f: UmmaFamily,
     types: _Types,

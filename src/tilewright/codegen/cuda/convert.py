@@ -63,7 +63,7 @@ def _to_integer(
     em: Emitter, a: Expr, source: DType, to: DType, rounding: str, saturate: bool, loc: Loc | None
 ) -> Expr:
     if source.is_integer:
-        if not saturate:
+        if not saturate or (to.min <= source.min and source.max <= to.max):
             return cast(ctype(to), a)
         return call(_ptx(em, source, to, f"cvt.sat.{_ptx_type(to)}.{_ptx_type(source)}"), a)
     if rounding not in ("rn", "rz"):
@@ -89,11 +89,14 @@ def _to_float(
     if source.name in PATTERNS:
         a, source = _widen(em, a, source), F32
         if to is F32:
-            return a
-    if to is F64:
-        return cast("double", a)
-    if to is F32:
-        return _to_f32(a, source, rounding) if not saturate else None
+            return None if saturate else a
+    if to in (F32, F64):
+        # Integers never leave the range of these.
+        return (
+            _to_machine_float(a, source, to, rounding)
+            if source.is_integer or not saturate
+            else None
+        )
     if to.name == "f16" and (source is F64 or source.is_integer) and rounding == "rn":
         if saturate:
             return None
@@ -106,13 +109,14 @@ def _to_float(
     return _from_f32(em, a, to, rounding, saturate)
 
 
-def _to_f32(a: Expr, source: DType, rounding: str) -> Expr | None:
-    if source is F32:
+def _to_machine_float(a: Expr, source: DType, to: DType, rounding: str) -> Expr | None:
+    if source is to:
         return a
-    if rounding == "rn" or source.bits <= 16:
-        return cast("float", a)
+    exact = source is F32 or (source.is_integer and source.bits <= to.mantissa_bits)
+    if rounding == "rn" or exact:
+        return cast(ctype(to), a)
     suffix = {"rz": "rz", "rp": "ru", "rm": "rd"}.get(rounding)
-    return call(f"__{_WORD[source.name]}2float_{suffix}", a) if suffix else None
+    return call(f"__{_WORD[source.name]}2{_WORD[to.name]}_{suffix}", a) if suffix else None
 
 
 def _widen(em: Emitter, a: Expr, source: DType) -> Expr:

@@ -11,6 +11,7 @@ from tilewright.arch.target import Target
 from tilewright.errors import TypeMismatchError
 from tilewright.ir.core import Value
 from tilewright.lang import trace
+from tilewright.lang.cute.located import located
 from tilewright.lang.cute.pointer import row_of, static_int
 from tilewright.lang.cute.tv import in_values
 from tilewright.lang.values import Numeric, describe, is_number, numeric_of
@@ -158,6 +159,7 @@ def check_target(row: arch_mma.MmaAtom | arch_copy.CopyAtom) -> None:
         row.check_target(target)
 
 
+@located
 def make_copy_atom(op: Any, copy_internal_type: Any, *, num_bits_per_copy: int = 0) -> CopyAtom:
     """The instruction `op` for elements of a type; plain copies take their width in bits.
 
@@ -181,6 +183,7 @@ def make_copy_atom(op: Any, copy_internal_type: Any, *, num_bits_per_copy: int =
     return CopyAtom(op, row, dtype)
 
 
+@located
 def make_mma_atom(op: Any) -> MmaAtom:
     """The matrix instruction `op`.
 

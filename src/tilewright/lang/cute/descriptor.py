@@ -17,7 +17,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.ops import arith, memory
 from tilewright.lang import trace
 from tilewright.lang.cute.facts import divisor, ones
-from tilewright.lang.cute.pointer import AddressSpace, Pointer
+from tilewright.lang.cute.pointer import AddressSpace, Pointer, split_terms, sum_terms
 from tilewright.lang.cute.tensor import Tensor
 from tilewright.lang.values import Uint32, Uint64, describe, numeric_of
 from tilewright.layout.int_tuple import transform_leaf
@@ -47,9 +47,11 @@ class Descriptor:
 
     def __add__(self, offset: Any) -> Descriptor:
         """The descriptor `offset` units of 16 bytes further on."""
-        if type(offset) is int:
-            return Descriptor(self.low, self.static + offset, self.bits, self.element)
-        return Descriptor(self.low + Uint32(offset), self.static, self.bits, self.element)
+        number, terms = split_terms(offset)
+        moving, low = sum_terms(terms), self.low
+        if moving is not None:
+            low = low + Uint32(moving)
+        return Descriptor(low, self.static + number, self.bits, self.element)
 
     def encoded(self) -> Value:
         """The 64 bits, as u64."""

@@ -9,6 +9,7 @@ from tilewright.ir.core import Value
 from tilewright.ir.ops import memory
 from tilewright.lang import trace
 from tilewright.lang.cute.facts import hand_on
+from tilewright.lang.cute.located import located
 from tilewright.lang.cute.pointer import (
     AddressSpace,
     Pointer,
@@ -87,6 +88,7 @@ class Tensor:
             return self.iterator
         raise TypeMismatchError(f"{what}: {self} is not a tensor in memory", loc=trace.loc())
 
+    @located
     def __getitem__(self, coord: Coord) -> Any:
         coord = plain(coord)
         if coord is None:
@@ -100,6 +102,7 @@ class Tensor:
         loaded = trace.value(memory.Load, _whole_bytes(place).value())
         return from_ir(loaded)
 
+    @located
     def __setitem__(self, coord: Coord, value: Any) -> None:
         coord = plain(coord)
         if coord is None or has_underscore(coord):
@@ -117,6 +120,7 @@ class Tensor:
         stored = cast(Any, p.dtype)(as_numeric(value)).ir_value()
         trace.emit(memory.Store, place.value(), stored)
 
+    @located
     def load(self) -> TensorSSA:
         """All elements, in this thread's registers."""
         p = self._pointer("load")
@@ -127,6 +131,7 @@ class Tensor:
         transfer(p, self.layout, fragment.iterator, fragment.layout)
         return fragment.load()
 
+    @located
     def store(self, data: TensorSSA) -> None:
         """Writes every element; the element types must be the same."""
         p = self._pointer("store")
@@ -254,11 +259,13 @@ def plain(x: Any) -> Any:
     return x if number is None else number
 
 
+@located
 def make_tensor(iterator: Any, layout: Any) -> Tensor:
     """The tensor ``iterator o layout``; a shape stands for its compact column-major layout."""
     return Tensor(iterator, layout)
 
 
+@located
 def make_identity_tensor(shape: Any) -> Tensor:
     """``T(c) == c``: the tensor of its own coordinates, to tell which ones are in bounds."""
     clean = plain(shape.shape if hasattr(shape, "shape") else shape)
@@ -266,6 +273,7 @@ def make_identity_tensor(shape: Any) -> Tensor:
     return Tensor((0,) * rank if isinstance(clean, tuple) else 0, make_identity_layout(clean))
 
 
+@located
 def make_rmem_tensor(layout_or_shape: Any, dtype: Any) -> Tensor:
     """A tensor of uninitialised registers; a shape stands for its compact column-major layout.
 
@@ -317,6 +325,7 @@ def is_register(tensor: Tensor) -> bool:
     return tensor.memspace is AddressSpace.rmem
 
 
+@located
 def recast_tensor(src: Tensor, dtype: Any) -> Tensor:
     """The same memory as elements of another type; the stride-1 mode changes its extent.
 
