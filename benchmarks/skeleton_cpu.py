@@ -130,21 +130,29 @@ def run_child(name: str, **environment: str) -> dict[str, float]:
     return found
 
 
-def time_python(*words: str) -> float:
-    """Wall seconds of `python words`."""
-    start = time.perf_counter()
+def time_python(*words: str) -> tuple[float, float]:
+    """Wall and CPU seconds of `python words`."""
+    start, used = time.perf_counter(), children_cpu()
     subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - start
+    return time.perf_counter() - start, children_cpu() - used
+
+
+def children_cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def measure_import(repeats: int) -> list[Row]:
-    pairs = [
-        (time_python("-c", "import tilewright"), time_python("-c", "")) for _ in range(repeats)
-    ]
-    shown = tuple(time_python("-m", "tilewright", "--help") for _ in range(repeats))
+    loaded = [time_python("-c", "import tilewright") for _ in range(repeats)]
+    bare = [time_python("-c", "") for _ in range(repeats)]
+    shown = [time_python("-m", "tilewright", "--help") for _ in range(repeats)]
+    wall, cpu = (
+        tuple(max(x[at] - y[at], 0.0) for x, y in zip(loaded, bare, strict=True)) for at in (0, 1)
+    )
     return [
-        Row("import tilewright", "s", 0.25, tuple(max(a - b, 0.0) for a, b in pairs)),
-        Row("tilewright --help, whole process", "s", 0.25, shown),
+        Row("import tilewright", "s", 0.25, wall),
+        Row("import tilewright, CPU time", "s", None, cpu),
+        Row("tilewright --help, whole process", "s", None, tuple(x[0] for x in shown)),
     ]
 
 

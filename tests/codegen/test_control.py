@@ -231,11 +231,12 @@ def test_else_if_chains_and_lone_else() -> None:
 
 def test_branch_results_are_declared_before() -> None:
     k = Kernel("declare", out=gmem("i32"), a=scalar("i32"))
-    (r,) = k.branch(
-        k.cmp(k.a, "eq", k.i32(0)),
-        lambda: [k.load(k.out)],
-        lambda: [k.load(k.at(k.out, k.a))],
-    )
+
+    def slow():  # type: ignore[no-untyped-def]
+        k.do(sync.SyncThreads)
+        return [k.load(k.at(k.out, k.a))]
+
+    (r,) = k.branch(k.cmp(k.a, "eq", k.i32(0)), lambda: [k.load(k.out)], slow)
     r.name = "r"
     k.store(k.out, k.add(r, r))
     assert body_of(k.done()) == (
@@ -243,10 +244,53 @@ def test_branch_results_are_declared_before() -> None:
         "  if (a == 0) {\n"
         "    r = out[0];\n"
         "  } else {\n"
+        "    __syncthreads();\n"
         "    r = out[a];\n"
         "  }\n"
         "  out[0] = r + r;\n"
     )
+
+
+def test_branches_that_load_are_conditional_expressions() -> None:
+    k = Kernel("guarded", x=gmem("i32"), n=scalar("i32"))
+    i = k.special("thread_idx", name="i")
+    (value,) = k.branch(k.cmp(i, "lt", k.n), lambda: [k.load(k.at(k.x, i))], lambda: [k.i32(0)])
+    k.store(k.at(k.x, i), value)
+    assert "  x[i] = i < n ? x[i] : 0;\n" in body_of(k.done())
+
+
+def test_python_and_or_are_those_of_c() -> None:
+    k = Kernel("logic", x=gmem("i32"), n=scalar("i32"))
+    inside = k.cmp(k.n, "lt", k.i32(8))
+
+    def test(predicate: str):  # type: ignore[no-untyped-def]
+        return lambda: [k.cmp(k.load(k.at(k.x, k.n)), predicate, k.i32(0))]
+
+    (both,) = k.branch(inside, test("gt"), lambda: [inside])
+    k.branch(both, lambda: k.store(k.x, k.i32(1)))
+    outside = k.cmp(k.n, "gt", k.i32(9))
+    (either,) = k.branch(outside, lambda: [k.bool(True)], test("eq"))
+    k.branch(either, lambda: k.store(k.x, k.i32(2)))
+    assert body_of(k.done()) == (
+        "  if (n < 8 && x[n] > 0) {\n    x[0] = 1;\n  }\n"
+        "  if (n > 9 || x[n] == 0) {\n    x[0] = 2;\n  }\n"
+    )
+
+
+def test_an_election_is_held_only_where_python_held_it() -> None:
+    k = Kernel("elect", x=gmem("i32"), n=scalar("i32"))
+    first = k.cmp(k.n, "eq", k.i32(0))
+    (leader,) = k.branch(first, lambda: [k.v(sync.ElectOne)], lambda: [first])
+    k.branch(leader, lambda: k.store(k.x, k.i32(1)))
+    (again,) = k.branch(
+        k.cmp(k.n, "eq", k.i32(1)), lambda: [k.v(sync.ElectOne)], lambda: [k.bool(False)]
+    )
+    k.do(sync.SyncWarp)
+    k.branch(again, lambda: k.store(k.x, k.i32(2)))
+    text = emit_cuda(k.done(), line_info=False)
+    compile_cubin(text, "elect", "sm_90a")
+    assert "  if (n == 0 && elect_one()) {\n" in text
+    assert "  const bool v0 = n == 1 && elect_one();\n  __syncwarp();\n  if (v0) {\n" in text
 
 
 def test_vectors_and_pointers_are_carried() -> None:

@@ -46,7 +46,7 @@ def test_collectives_and_barriers_compile_for_sm80() -> None:
     for phrase in (
         "__shfl_xor_sync(0xffffffffu, a, 1, 8)",
         "__syncwarp(255u);",
-        "const bf16 v9 = __shfl_sync(0xffffffffu, h[0], 3);",
+        "h[0] = __shfl_sync(0xffffffffu, h[0], 3);",
         "= __shfl_sync(0xffffffffu, lane >> 2, 0);",
         "x[0] = blockIdx.x;",
         "barrier_sync(1, 64);",
@@ -106,7 +106,7 @@ def test_hopper_instructions_compile(target: str) -> None:
     compile_cubin(text, "hopper", target)
     for phrase in (
         "__cluster_dims__(2, 1, 1) __launch_bounds__(128, 1)",
-        "const bool leader = elect_one();\n  if (leader) {",
+        "  if (elect_one()) {",
         "tma_load_3d_multicast_hint(smem_u32(box), &map, smem_u32(bar), c, 0, 1, mask, "
         "0x14f0000000000000ull);",
         "tma_wait_read<1>();",

@@ -377,7 +377,8 @@ def test_const_expr_takes_one_arm_only():
         return 1 if const_expr(a > 0) else 2
 
     with pytest.raises(
-        CaptureError, match="const_expr: expected a value known at compile time, got a run-time Bool"
+        CaptureError,
+        match="const_expr: expected a value known at compile time, got a run-time Bool",
     ):
         run(g, 1)
 

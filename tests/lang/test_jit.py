@@ -155,9 +155,9 @@ def test_arguments_are_flattened_once_and_rebuilt():
     @jit
     def go(n, pointer):
         params = seen[0]
-        use(Pair(n, n + 1), params, pointer, n, [4, {"x": Int32(9)}], name="k", kind=Float32).launch(
-            grid=1, block=32
-        )
+        use(
+            Pair(n, n + 1), params, pointer, n, [4, {"x": Int32(9)}], name="k", kind=Float32
+        ).launch(grid=1, block=32)
         assert isinstance(params.n.raw, Value)
 
     module = trace_host(go, arguments)

@@ -38,7 +38,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "kind", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
 def test_carried(text, kind, expected):
     if "return" in text:
         text = "def f():\n" + textwrap.indent(text, "    ")

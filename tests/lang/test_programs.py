@@ -45,7 +45,9 @@ def _combine(children):
 def _conditions(children):
     two = st.tuples(children, children)
     return st.one_of(
-        st.tuples(two, st.sampled_from(["and", "or"])).map(lambda x: f"({x[0][0]} {x[1]} {x[0][1]})"),
+        st.tuples(two, st.sampled_from(["and", "or"])).map(
+            lambda x: f"({x[0][0]} {x[1]} {x[0][1]})"
+        ),
         children.map(lambda x: f"(not {x})"),
     )
 

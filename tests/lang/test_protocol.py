@@ -87,7 +87,20 @@ def test_round_trip(index):
 
 
 def test_objects_without_values_come_back_themselves():
-    for x in (3, "s", None, Int32, Colour.RED, (1, (2,)), [1], {}, Frozen(1), Slotted(2), len, enum):
+    for x in (
+        3,
+        "s",
+        None,
+        Int32,
+        Colour.RED,
+        (1, (2,)),
+        [1],
+        {},
+        Frozen(1),
+        Slotted(2),
+        len,
+        enum,
+    ):
         assert values_of(x) == []
         assert with_values(x, []) is x
 

@@ -29,8 +29,7 @@ def test_rooms():
 def test_locations_are_shared_and_columns_survive_rewriting():
     def f(a, b):
         if a > 0 and b > 0:
-            a = min(a + 1, (b
-                            * 2))
+            a = min(a + 1, (b * 2))
         return a
 
     made = Captured(f, 1, 2)

@@ -248,7 +248,7 @@ def test_a_misplaced_row_costs_a_sector() -> None:
 
 def test_accesses_of_32_bytes_are_for_global_memory() -> None:
     assert coalescing(Layout(32, 8), None, 32, 32).sectors == 32
-    with pytest.raises(LayoutError, match=r"an access of 32 bytes, expected one of 1, 2, 4, 8, 16$"):
+    with pytest.raises(LayoutError, match=r"access of 32 bytes, expected one of 1, 2, 4, 8, 16$"):
         bank_conflicts(Layout(32, 8), None, 32, 32)
 
 

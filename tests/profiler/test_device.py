@@ -8,9 +8,9 @@ import pytest
 
 from tilewright.errors import LaunchError
 from tilewright.numeric.convert import storage_dtype
-from tilewright.numeric.dtypes import BF16, F16
+from tilewright.numeric.dtypes import BF16, F16, DType
 from tilewright.profiler import device
-from tilewright.profiler.device import CupyDevice, choose_backend, open_framework
+from tilewright.profiler.device import CupyDevice, TorchDevice, choose_backend, open_framework
 from tilewright.runtime.driver import Availability
 
 
@@ -74,3 +74,16 @@ def test_cupy_takes_numpy_s_types_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert framework.upload(np.zeros((2, 3), np.float16), F16) == ("on the GPU", (2, 3))
     with pytest.raises(LaunchError, match="CuPy has no element type for bf16"):
         framework.upload(np.zeros((2, 3), storage_dtype(BF16)), BF16)
+
+
+@pytest.mark.parametrize("row", [BF16, F16])
+def test_torch_gets_the_bits_and_the_layout(row: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda tensor: tensor)
+    host = np.arange(6, dtype=np.float32).reshape(2, 3).astype(storage_dtype(row))
+    for array, strides in ((host, (3, 1)), (host.T, (1, 3))):
+        tensor = TorchDevice().upload(array, row)
+        assert str(tensor.dtype) == f"torch.{row.numpy_name}"
+        assert tensor.stride() == strides
+        assert tensor.float().tolist() == array.astype(np.float32).tolist()

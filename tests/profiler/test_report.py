@@ -20,7 +20,7 @@ from tilewright.profiler.report import (
 )
 from tilewright.profiler.run import Result
 from tilewright.profiler.sweep import Case
-from tilewright.profiler.timing import Timing
+from tilewright.profiler.timing import Ratio, Timing
 
 OP = Operation("simt_gemm", "f16", "f16", "row", "column", "row")
 CASE = Case(1, OP, "tilewright_simt_gemm_f16", OP.problem(64, 32, 16), None, 1.0, 0.0)
@@ -105,6 +105,12 @@ def test_block() -> None:
     simulated = block(SIMULATED)
     assert "Simulated: in 0.25 s on the CPU; no GPU time" in simulated
     assert "Runtime" not in simulated
+
+
+def test_block_with_a_peer() -> None:
+    against = replace(TIMED, ratios={"torch": Ratio(1.02, 0.99, 1.05, 0.01)})
+    text = "     Against torch: 1.020 of its speed (rounds 0.990 to 1.050)"
+    assert text in block(against)
 
 
 def test_counter_table_leaves_zeros_out() -> None:

@@ -116,7 +116,11 @@ class Kit:
         self.smem = -(-self.smem // align) * align
         offset, self.smem = self.smem, self.smem + dtype.bytes_for(count)
         return self.v(
-            memory.AllocShared, dtype=dtype.name, count=count, align=align, label=label,
+            memory.AllocShared,
+            dtype=dtype.name,
+            count=count,
+            align=align,
+            label=label,
             offset=offset,
         )
 
@@ -178,9 +182,7 @@ class Kit:
     def func(self) -> Func:
         if not self.body.ops or not isinstance(self.body.ops[-1], control.Return):
             self.do(control.Return)
-        return Func(
-            "kernel", self.body, smem_bytes=self.smem, max_threads=self.max_threads
-        )
+        return Func("kernel", self.body, smem_bytes=self.smem, max_threads=self.max_threads)
 
     def run(
         self,
@@ -221,5 +223,3 @@ def kit() -> type[Kit]:
 @pytest.fixture
 def tensor_map() -> type[TensorMap]:
     return TensorMap
-
-

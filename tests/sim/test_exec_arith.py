@@ -10,7 +10,18 @@ import pytest
 from tilewright.ir.ops import arith, memory
 from tilewright.numeric.convert import convert, storage_dtype
 from tilewright.numeric.dtypes import (
-    BF16, BOOL, E4M3, F16, F32, F64, I8, I32, I64, U8, U32, dtype,
+    BF16,
+    BOOL,
+    E4M3,
+    F16,
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    U8,
+    U32,
+    dtype,
 )  # fmt: skip
 
 N = 64
@@ -20,7 +31,11 @@ def numbers(name, n=N, seed=0):
     rng = np.random.default_rng(seed)
     t = dtype(name)
     if t.is_float:
-        return convert((rng.standard_normal(n) * 8).astype(np.float32), F32, t) if t is not F64 else rng.standard_normal(n)
+        return (
+            convert((rng.standard_normal(n) * 8).astype(np.float32), F32, t)
+            if t is not F64
+            else rng.standard_normal(n)
+        )
     return rng.integers(t.min, t.max, n, dtype=storage_dtype(t), endpoint=True)
 
 
@@ -28,7 +43,10 @@ def run_binary(kit, kind, t, a, b, uniform=False, out=None, **attrs):
     """The operation on arrays; if `uniform`, element by element on uniform numbers."""
     out_t = out or t
     k = kit(kit.gmem(t, 1), kit.gmem(t, 1), kit.gmem(out_t, 1))
-    pa, pb, po = (k.v(memory.CastPointer, p, dtype=d.name, align=16) for p, d in zip(k.args, (t, t, out_t)))
+    pa, pb, po = (
+        k.v(memory.CastPointer, p, dtype=d.name, align=16)
+        for p, d in zip(k.args, (t, t, out_t), strict=True)
+    )
     i = k.bid() if uniform else k.tid()
     k.store(po, i, k.v(kind, k.load(pa, i), k.load(pb, i), **attrs))
     got = np.zeros(len(a), storage_dtype(out_t))
@@ -79,7 +97,9 @@ def test_float_corner_cases(kit, uniform):
     a = np.float32([1, -1, 0, math.nan, math.inf, 3e38])
     b = np.float32([0, 0, 0, 2, math.inf, 3e38])
     got = run_binary(kit, arith.Div, F32, a, b, uniform)
-    np.testing.assert_array_equal(got, np.float32([math.inf, -math.inf, math.nan, math.nan, math.nan, 1]))
+    np.testing.assert_array_equal(
+        got, np.float32([math.inf, -math.inf, math.nan, math.nan, math.nan, 1])
+    )
     np.testing.assert_array_equal(
         run_binary(kit, arith.Min, F32, a, b, uniform), np.float32([0, -1, 0, 2, math.inf, 3e38])
     )
@@ -119,9 +139,18 @@ def test_fma_rounds_once(kit):
     np.testing.assert_array_equal(got, want)
 
 
+FUNCTIONS = [
+    *("exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "rcp", "sin", "cos"),
+    *("tanh", "erf", "floor", "ceil", "abs"),
+]
+
+
 def unary(kit, src, dst, a, build, uniform=False):
     k = kit(kit.gmem(src, 1), kit.gmem(dst, 1))
-    pa, po = (k.v(memory.CastPointer, p, dtype=d.name, align=16) for p, d in zip(k.args, (src, dst)))
+    pa, po = (
+        k.v(memory.CastPointer, p, dtype=d.name, align=16)
+        for p, d in zip(k.args, (src, dst), strict=True)
+    )
     i = k.bid() if uniform else k.tid()
     k.store(po, i, build(k, k.load(pa, i)))
     got = np.zeros(len(a), storage_dtype(dst))
@@ -132,8 +161,8 @@ def unary(kit, src, dst, a, build, uniform=False):
 @pytest.mark.parametrize("uniform", [False, True])
 @pytest.mark.parametrize(
     ("src", "dst"),
-    [(F32, BF16), (F32, F16), (F32, E4M3), (BF16, F32), (F32, I32), (F32, U8), (I32, F32), (I64, I8),
-     (I32, BOOL), (BOOL, I32), (U32, F16), (F64, F32), (E4M3, F16), (F32, BOOL)],
+    [(F32, BF16), (F32, F16), (F32, E4M3), (BF16, F32), (F32, I32), (F32, U8), (I32, F32),
+     (I64, I8), (I32, BOOL), (BOOL, I32), (U32, F16), (F64, F32), (E4M3, F16), (F32, BOOL)],
 )  # fmt: skip
 def test_casts_are_those_of_numeric(kit, src, dst, uniform):
     a = numbers(src.name) if src is not BOOL else np.arange(N) % 3 == 0
@@ -145,12 +174,18 @@ def test_cast_rounding_and_saturation(kit):
     a = np.float32([1.00390625, 1e6, -1e6, 464])
     got = unary(kit, F32, E4M3, a, lambda k, x: k.cast(x, E4M3, saturate=True))
     np.testing.assert_array_equal(got.astype(float), [1.0, 448, -448, 448])
-    got = unary(kit, F32, BF16, np.float32([1.00390625, -1.00390625]), lambda k, x: k.cast(x, BF16, rounding="rp"))
+    got = unary(
+        kit,
+        F32,
+        BF16,
+        np.float32([1.00390625, -1.00390625]),
+        lambda k, x: k.cast(x, BF16, rounding="rp"),
+    )
     np.testing.assert_array_equal(got.astype(float), [1.0078125, -1.0])
 
 
 @pytest.mark.parametrize("uniform", [False, True])
-@pytest.mark.parametrize("function", ["exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "rcp", "sin", "cos", "tanh", "erf", "floor", "ceil", "abs"])  # fmt: skip
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_elementary_functions(kit, function, uniform):
     a = np.abs(numbers("f32")) + np.float32(0.1)
     got = unary(kit, F32, F32, a, lambda k, x: k.v(arith.Math, x, function=function), uniform)
@@ -193,7 +228,9 @@ def test_vectors(kit):
     k.run(a, got, block=N)
     total = ((a[:, 0] + a[:, 1]) + a[:, 2]) + a[:, 3]
     first = a[:, 3] + total
-    np.testing.assert_array_equal(got, np.stack([first, total, np.full(N, 2.5, np.float32), first], 1))
+    np.testing.assert_array_equal(
+        got, np.stack([first, total, np.full(N, 2.5, np.float32), first], 1)
+    )
 
 
 def test_uniform_vectors(kit):

@@ -9,9 +9,9 @@ from tilewright.errors import SimulationError, VerifyError
 from tilewright.ir.core import OPS
 from tilewright.ir.ops import arith, control, host, memory, sync
 from tilewright.numeric.dtypes import F32, I32, I64, U64
+from tilewright.sim.build import FAMILIES
 from tilewright.sim.exec_control import FLATTEN
 from tilewright.sim.machine import SimOptions
-from tilewright.sim.program import FAMILIES
 from tilewright.sim.step import EXECUTORS
 
 
@@ -50,7 +50,9 @@ def test_if_with_results_and_nested_divergence(kit):
     k.store(o, t, k.add(r, t))
     got, _ = out_of(k)
     t = np.arange(128)
-    np.testing.assert_array_equal(got, t + np.where(t < 40, np.where(t % 2 == 0, 10 * t, -1), t + 1000))
+    np.testing.assert_array_equal(
+        got, t + np.where(t < 40, np.where(t % 2 == 0, 10 * t, -1), t + 1000)
+    )
 
 
 def test_loops_of_different_length(kit):
@@ -64,7 +66,10 @@ def test_loops_of_different_length(kit):
     )  # fmt: skip
     k.store(o, t, k.add(total, k.add(k.mul(swap_a, 1000), swap_b)))
     got, _ = out_of(k)
-    want = [100 + sum(i * t for i in range(t % 7)) + (1002 if t % 7 % 2 == 0 else 2001) for t in range(128)]
+    want = [
+        100 + sum(i * t for i in range(t % 7)) + (1002 if t % 7 % 2 == 0 else 2001)
+        for t in range(128)
+    ]
     np.testing.assert_array_equal(got, want)
 
 
@@ -120,7 +125,9 @@ def test_while_collatz(kit):
         return k.cmp("gt", n, 1), (n, steps)
 
     def body(n, steps):
-        (m,) = k.if_(k.cmp("eq", k.mod(n, 2), 0), lambda: k.div(n, 2), lambda: k.add(k.mul(n, 3), 1))
+        (m,) = k.if_(
+            k.cmp("eq", k.mod(n, 2), 0), lambda: k.div(n, 2), lambda: k.add(k.mul(n, 3), 1)
+        )
         return m, k.add(steps, 1)
 
     _, steps = k.while_(before, body, [t, k.c(0, I32)])
@@ -239,5 +246,7 @@ def test_register_arrays_cannot_be_chosen_at_run_time(kit):
     k = kit()
     a, b = k.registers(F32, 2, "a"), k.registers(F32, 2, "b")
     k.if_(k.cmp("lt", k.tid(), 3), lambda: a, lambda: b)
-    with pytest.raises(SimulationError, match=r"threads chose different register arrays at run time \(a and b\)"):
+    with pytest.raises(
+        SimulationError, match=r"threads chose different register arrays at run time \(a and b\)"
+    ):
         k.run()

@@ -14,7 +14,7 @@ def kinds(report):
     return [f.kind for f in report.findings]
 
 
-# -- matrices ----------------------------------------------------------------------------------------
+# -- matrices -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("transpose", [False, True])
@@ -67,7 +67,7 @@ def test_ldmatrix_in_divergent_code(kit):
     assert "aligned_divergence" in kinds(k.run(quiet=True))
 
 
-# -- cp.async ----------------------------------------------------------------------------------------
+# -- cp.async -------------------------------------------------------------------------------------
 
 
 def async_copy(kit, pending, commit_each=True):
@@ -78,14 +78,22 @@ def async_copy(kit, pending, commit_each=True):
     t = k.mul(k.tid(), 4)
     for i in range(2):
         inside = k.cmp("lt", k.tid(), 30)
-        k.do(copy.CpAsync, k.at(x, k.add(t, i * 128), 4), k.at(s, k.add(t, i * 128), 4), inside, bytes=16)
+        k.do(
+            copy.CpAsync,
+            k.at(x, k.add(t, i * 128), 4),
+            k.at(s, k.add(t, i * 128), 4),
+            inside,
+            bytes=16,
+        )
         if commit_each:
             k.do(copy.CpAsyncCommit)
     if not commit_each:
         k.do(copy.CpAsyncCommit)
     if pending is not None:
         k.do(copy.CpAsyncWait, pending=pending)
-    v = k.v(arith.Add, k.load(s, t, count=4, divisor=4), k.load(s, k.add(t, 128), count=4, divisor=4))
+    v = k.v(
+        arith.Add, k.load(s, t, count=4, divisor=4), k.load(s, k.add(t, 128), count=4, divisor=4)
+    )
     k.do(memory.Store, k.at(o, t, 4), v)
     a = np.random.default_rng(0).standard_normal((2, 32, 4)).astype(np.float32)
     got = np.zeros((32, 4), np.float32)
@@ -126,7 +134,7 @@ def test_cp_async_groups_are_counted_by_thread(kit):
     np.testing.assert_array_equal(got, a)
 
 
-# -- TMA loads -----------------------------------------------------------------------------------------
+# -- TMA loads ------------------------------------------------------------------------------------
 
 
 def swizzled(data, bits, start=0):
@@ -137,7 +145,9 @@ def swizzled(data, bits, start=0):
     return out
 
 
-def load_box(kit, tensor, coords, nbytes, *, expect=None, wait=True, offset=0, buffers=None, seed=0):
+def load_box(
+    kit, tensor, coords, nbytes, *, expect=None, wait=True, offset=0, buffers=None, seed=0
+):
     k = kit(kit.tensormap(), kit.gmem(U32))
     m, o = k.args
     k.shared(U32, 1, 1024)
@@ -173,7 +183,9 @@ def tensor_2d(kit, tensor_map, dt, rows, cols, box, swizzle="none", pitch=None, 
     return data, tensor_map(dt, base, (cols, rows), (pitch,), box, swizzle, **kw), k.memory
 
 
-@pytest.mark.parametrize(("swizzle", "bits", "inner"), [("none", 0, 32), ("32B", 1, 16), ("64B", 2, 32), ("128B", 3, 64)])
+@pytest.mark.parametrize(
+    ("swizzle", "bits", "inner"), [("none", 0, 32), ("32B", 1, 16), ("64B", 2, 32), ("128B", 3, 64)]
+)
 def test_tma_load_swizzles(kit, tensor_map, swizzle, bits, inner):
     data, tensor, memory_ = tensor_2d(kit, tensor_map, "bf16", 40, 128, (inner, 16), swizzle)
     got, report = load_box(kit, tensor, (64, 8), inner * 2 * 16, buffers=memory_)
@@ -199,9 +211,7 @@ def test_tma_load_with_negative_coordinates_and_nan(kit, tensor_map):
     values = got.view(np.float32).reshape(4, 8)
     assert np.isnan(values[:2]).all()
     assert np.isnan(values[:, :4]).all()
-    np.testing.assert_array_equal(
-        got.reshape(4, 32)[2:, 16:], data[:2, :16]
-    )
+    np.testing.assert_array_equal(got.reshape(4, 32)[2:, 16:], data[:2, :16])
 
 
 def test_tma_load_of_three_dimensions(kit, tensor_map):
@@ -241,7 +251,11 @@ def test_tma_transaction_bytes(kit, tensor_map, expect, found, text):
 
 @pytest.mark.parametrize(
     ("swizzle", "offset", "text"),
-    [("none", 64, "is not a multiple of 128"), ("128B", 128, "is not a multiple of 1024"), ("none", 128, "")],
+    [
+        ("none", 64, "is not a multiple of 128"),
+        ("128B", 128, "is not a multiple of 1024"),
+        ("none", 128, ""),
+    ],
 )
 def test_tma_alignment(kit, tensor_map, swizzle, offset, text):
     _, tensor, memory_ = tensor_2d(kit, tensor_map, "bf16", 16, 64, (64, 8), swizzle)
@@ -252,7 +266,10 @@ def test_tma_alignment(kit, tensor_map, swizzle, offset, text):
 
 def test_tma_descriptor_rules(kit, tensor_map):
     cases = [
-        ({"box": (128, 8), "swizzle": "128B"}, "row of 256 bytes is wider than the 128 bytes of its swizzle"),
+        (
+            {"box": (128, 8), "swizzle": "128B"},
+            "row of 256 bytes is wider than the 128 bytes of its swizzle",
+        ),
         ({"box": (4, 8)}, "row of 8 bytes is not a multiple of 16"),
         ({"box": (64, 8, 1)}, "2 coordinates for a tensor map of 2 dimensions"),
         ({"box": (64, 300)}, "each extent must be 1 to 256"),
@@ -290,7 +307,8 @@ def test_multicast(kit, tensor_map):
     k.do(sync.ClusterArrive)
     k.do(sync.ClusterWait)
     k.if_(first, lambda: k.do(
-        copy.TmaLoadMulticast, m, k.at(s, k.mul(rank, 256), 256), bar, k.c(3, U16), 0, k.mul(rank, 8)
+        copy.TmaLoadMulticast, m, k.at(s, k.mul(rank, 256), 256), bar, k.c(3, U16), 0,
+        k.mul(rank, 8)
     ))  # fmt: skip
     k.do(sync.MBarrierWait, bar, k.u32(0))
     k.for_(k.tid(), 512, 32, lambda i: k.store(o, k.add(k.mul(rank, 512), i), k.load(s, i)))
@@ -304,7 +322,7 @@ def test_multicast(kit, tensor_map):
         np.testing.assert_array_equal(got[r].view(np.uint16).reshape(16, 64), data)
 
 
-# -- TMA stores --------------------------------------------------------------------------------------
+# -- TMA stores -----------------------------------------------------------------------------------
 
 
 def store_box(kit, tensor, coords, nbytes, memory_, *, wait=True, fill=True, reuse=False, seed=0):
@@ -393,5 +411,3 @@ def test_reusing_the_source_without_wait_shows(kit, tensor_map):
         store_box(kit, tensor, (0, 0), 1024, memory_, reuse=True, seed=seed)
         np.testing.assert_array_equal(data[:8].reshape(-1), pattern(1024))
     assert wrong
-
-

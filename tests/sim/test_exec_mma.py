@@ -44,22 +44,27 @@ def unfragment(atom, held):
     return out
 
 
-# -- mma.sync ----------------------------------------------------------------------------------------
+# -- mma.sync -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "name",
-    ["SM80_16x8x16_F32BF16BF16F32_TN", "SM80_16x8x8_F32F16F16F32_TN", "SM80_16x8x16_F16F16F16F16_TN",
-     "SM80_16x8x8_F32TF32TF32F32_TN", "SM80_16x8x32_S32S8U8S32_TN", "SM80_8x8x4_F64F64F64F64_TN",
+    ["SM80_16x8x16_F32BF16BF16F32_TN", "SM80_16x8x8_F32F16F16F32_TN",
+     "SM80_16x8x16_F16F16F16F16_TN", "SM80_16x8x8_F32TF32TF32F32_TN", "SM80_16x8x32_S32S8U8S32_TN",
+     "SM80_8x8x4_F64F64F64F64_TN",
      "SM89_16x8x32_F32E4M3E5M2F32_TN"],
 )  # fmt: skip
 def test_mma_sync(kit, name):
     atom = mma_atom(name)
     m, n, k_ = atom.shape_mnk
-    parts = [("A", atom.a_dtype, (m, k_)), ("B", atom.b_dtype, (n, k_)), ("C", atom.c_dtype, (m, n))]
+    parts = [
+        ("A", atom.a_dtype, (m, k_)),
+        ("B", atom.b_dtype, (n, k_)),
+        ("C", atom.c_dtype, (m, n)),
+    ]
     k = kit(*(kit.gmem(t, 8) for _, t, _ in parts), kit.gmem(atom.d_dtype, 8))
     regs = []
-    for p, (which, t, _) in zip(k.args, parts):
+    for p, (which, t, _) in zip(k.args[:3], parts, strict=True):
         count = atom.num_values(which)
         r = k.registers(t, count, which)
         for i in range(count):
@@ -71,7 +76,8 @@ def test_mma_sync(kit, name):
         k.store(k.args[3], k.add(k.mul(k.tid(), atom.num_values("D")), i), k.load(d, i))
     warps = 2
     given = [
-        [matrix(t, *shape, seed=10 * w + i) for i, (_, t, shape) in enumerate(parts)] for w in range(warps)
+        [matrix(t, *shape, seed=10 * w + i) for i, (_, t, shape) in enumerate(parts)]
+        for w in range(warps)
     ]
     held = [
         np.concatenate([fragments(atom, which, given[w][i]) for w in range(warps)])
@@ -85,7 +91,9 @@ def test_mma_sync(kit, name):
         want = exact(a, b, c)
         if atom.d_dtype.is_integer:
             want = want.astype(np.int32)
-        np.testing.assert_array_equal(unfragment(atom, got[32 * w : 32 * w + 32]).astype(want.dtype), want)
+        np.testing.assert_array_equal(
+            unfragment(atom, got[32 * w : 32 * w + 32]).astype(want.dtype), want
+        )
 
 
 def test_universal_fma(kit):
@@ -112,17 +120,17 @@ def test_mma_sync_in_divergent_code(kit):
     assert kinds(k.run(quiet=True)) == ["aligned_divergence"]
 
 
-# -- wgmma -------------------------------------------------------------------------------------------
+# -- wgmma ----------------------------------------------------------------------------------------
 
 
 def image(m, swizzle_bits, span, mn_major=False):
-    """Bytes of a K-major (or MN-major) operand: blocks of `span` bytes wide, swizzled, 1024-aligned.
+    """Bytes of a K-major (or MN-major) operand: blocks `span` bytes wide, swizzled.
 
     Returns the bytes and, for descriptors, the distance of the next block.
     """
     if mn_major:
         m = np.ascontiguousarray(m.T)
-    rows, cols = m.shape
+    rows = len(m)
     raw = m.view(np.uint8).reshape(rows, -1)
     blocks = [raw[:, i : i + span] for i in range(0, raw.shape[1], span)]
     flat = np.concatenate([b.reshape(-1) for b in blocks])
@@ -133,9 +141,15 @@ def image(m, swizzle_bits, span, mn_major=False):
 
 
 def wgmma_kernel(kit, atom, a_bytes, b_bytes, descriptors, *, groups=1, fence=True, wait=True,
-                 touch=False, first=False, from_registers=None, read_early=False, commit=True):  # fmt: skip
+                 touch=False, first=False, from_registers=None, 
+                 read_early=False, commit=True):  # fmt: skip
     """Copies the operands to shared memory, runs one wgmma per pair of descriptors, stores D."""
-    k = kit(kit.gmem(U8), kit.gmem(U8), kit.gmem(atom.d_dtype), *([kit.gmem(atom.a_dtype)] if from_registers else []))
+    k = kit(
+        kit.gmem(U8),
+        kit.gmem(U8),
+        kit.gmem(atom.d_dtype),
+        *([kit.gmem(atom.a_dtype)] if from_registers else []),
+    )
     a, b, o = k.args[:3]
     sa = k.shared(U8, max(len(a_bytes), 16), 1024, "sA")
     sb = k.shared(U8, len(b_bytes), 1024, "sB")
@@ -143,7 +157,9 @@ def wgmma_kernel(kit, atom, a_bytes, b_bytes, descriptors, *, groups=1, fence=Tr
     for src, dst, n in ((a, sa, len(a_bytes)), (b, sb, len(b_bytes))):
         k.for_(
             t, n // 16, threads,
-            lambda i, src=src, dst=dst: k.do(memory.Copy, k.at(src, k.mul(i, 16), 16), k.at(dst, k.mul(i, 16), 16), bytes=16),
+            lambda i, src=src, dst=dst: k.do(
+                memory.Copy, *(k.at(p, k.mul(i, 16), 16) for p in (src, dst)), bytes=16
+            ),
         )  # fmt: skip
     k.do(sync.FenceProxyAsync)
     k.do(sync.SyncThreads)
@@ -173,7 +189,9 @@ def wgmma_kernel(kit, atom, a_bytes, b_bytes, descriptors, *, groups=1, fence=Tr
         if from_registers:
             k.do(mma.WgmmaRs, d, k.at(ra, i * from_registers), bits_b, add, atom=atom.name)
         else:
-            k.do(mma.Wgmma, d, described(sa, da, len(a_bytes) // groups), bits_b, add, atom=atom.name)
+            k.do(
+                mma.Wgmma, d, described(sa, da, len(a_bytes) // groups), bits_b, add, atom=atom.name
+            )
     if commit:
         k.do(mma.WgmmaCommit)
     if read_early:
@@ -192,12 +210,16 @@ def described(start, leading, stride, swizzle):
 def run_wgmma(kit, name, a, b, *, swizzle="128B", groups=1, quiet=False, **kw):
     """a: [64 * groups, K], b: [N, K] -> D and the report."""
     atom = mma_atom(name)
-    m, n, k_ = atom.shape_mnk
+    k_ = atom.shape_mnk[2]
     span, bits = {"128B": (128, 3), "64B": (64, 2), "32B": (32, 1)}[swizzle]
     size = a.dtype.itemsize
     images, fields = [], []
     for which, mat, major in (("A", a, atom.a_major), ("B", b, atom.b_major)):
-        parts = [mat[i : i + 64] for i in range(0, len(mat), 64)] if which == "A" and groups > 1 else [mat]
+        parts = (
+            [mat[i : i + 64] for i in range(0, len(mat), 64)]
+            if which == "A" and groups > 1
+            else [mat]
+        )
         made = [image(p, bits, span, major == "MN") for p in parts]
         images.append(np.concatenate([x for x, _ in made]))
         block = made[0][1]
@@ -209,7 +231,9 @@ def run_wgmma(kit, name, a, b, *, swizzle="128B", groups=1, quiet=False, **kw):
             else:
                 steps.append(encode(s * k_ * span, block, 8 * span, swizzle))
         fields.append(steps)
-    k = wgmma_kernel(kit, atom, images[0], images[1], list(zip(*fields, strict=True)), groups=groups, **kw)
+    k = wgmma_kernel(
+        kit, atom, images[0], images[1], list(zip(*fields, strict=True)), groups=groups, **kw
+    )
     got = np.zeros((128 * groups, atom.num_values("D")), storage_dtype(atom.d_dtype))
     extra = ()
     if kw.get("from_registers"):
@@ -323,5 +347,3 @@ def test_a_wrong_stride_in_the_descriptor_gives_a_wrong_product(kit):
         got = np.zeros((128, 32), np.float32)
         k.run(ia, ib, got, block=128)
         assert np.array_equal(unfragment(atom, got), exact(a, b)) == right
-
-

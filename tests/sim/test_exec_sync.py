@@ -15,7 +15,7 @@ def kinds(report):
     return [f.kind for f in report.findings]
 
 
-# -- warps -----------------------------------------------------------------------------------------
+# -- warps ----------------------------------------------------------------------------------------
 
 
 def warp_result(kit, build, dtype=I32, n=64):
@@ -29,11 +29,11 @@ def warp_result(kit, build, dtype=I32, n=64):
 @pytest.mark.parametrize(
     ("mode", "lane", "width", "f"),
     [
-        ("idx", 3, 32, lambda l: 3),
-        ("idx", 3, 8, lambda l: l // 8 * 8 + 3),
-        ("up", 2, 32, lambda l: l - 2 if l >= 2 else l),
-        ("down", 5, 16, lambda l: l + 5 if l % 16 + 5 < 16 else l),
-        ("bfly", 1, 32, lambda l: l ^ 1),
+        ("idx", 3, 32, lambda lane: 3 + 0 * lane),
+        ("idx", 3, 8, lambda lane: lane // 8 * 8 + 3),
+        ("up", 2, 32, lambda lane: lane - 2 if lane >= 2 else lane),
+        ("down", 5, 16, lambda lane: lane + 5 if lane % 16 + 5 < 16 else lane),
+        ("bfly", 1, 32, lambda lane: lane ^ 1),
     ],
 )
 def test_shuffle(kit, mode, lane, width, f):
@@ -75,12 +75,14 @@ def test_elect_and_uniform(kit):
 def test_special_registers(kit):
     k = kit(kit.gmem(I32))
     (o,) = k.args
-    names = [("block_idx", 1), ("block_dim", 0), ("grid_dim", 1), ("cluster_dim", 0), ("cluster_rank", 0),
-             ("block_in_cluster", 0), ("lane", 0)]  # fmt: skip
+    names = [("block_idx", 1), ("block_dim", 0), ("grid_dim", 1), ("cluster_dim", 0),
+             ("cluster_rank", 0), ("block_in_cluster", 0), ("lane", 0)]  # fmt: skip
     for i, (name, axis) in enumerate(names):
         k.if_(
             k.cmp("eq", k.add(k.tid(), k.bid()), 40),
-            lambda i=i, name=name, axis=axis: k.store(o, k.add(i, k.mul(k.bid(1), 8)), k.special(name, axis)),
+            lambda i=i, name=name, axis=axis: k.store(
+                o, k.add(i, k.mul(k.bid(1), 8)), k.special(name, axis)
+            ),
         )
     got = np.zeros(16, np.int32)
     k.run(got, grid=(2, 2), block=40, cluster=(2, 1, 1))
@@ -119,7 +121,7 @@ def test_sync_warp_in_divergent_code_waits_for_the_other_lanes(kit):
     assert got.tolist() == [2] * 16 + [1] * 16
 
 
-# -- named barriers ----------------------------------------------------------------------------------
+# -- named barriers -------------------------------------------------------------------------------
 
 
 def ping_pong(kit, count_of_second=64):
@@ -150,7 +152,10 @@ def test_named_barrier(kit):
 def test_named_barrier_counts_must_agree(kit):
     _, report = ping_pong(kit, 96)
     assert kinds(report) == ["barrier", "deadlock"]
-    assert "barrier 1 is used with 96 threads while others wait at it with 64" in report.findings[0].message
+    assert (
+        "barrier 1 is used with 96 threads while others wait at it with 64"
+        in report.findings[0].message
+    )
 
 
 def test_named_barrier_numbers_that_differ_by_warp(kit):
@@ -183,7 +188,7 @@ def test_sync_threads_counts_exited_threads_as_there(kit, limit, found):
     assert kinds(k.run(block=64, quiet=True)) == found
 
 
-# -- mbarriers ---------------------------------------------------------------------------------------
+# -- mbarriers ------------------------------------------------------------------------------------
 
 
 def ring(kit, *, stages=2, steps=6, full_count=32, flip=True, wait=True, empty_start=1):
@@ -252,12 +257,13 @@ def test_ring_with_a_wrong_first_parity_deadlocks_and_says_who_waits(kit):
     assert "2 groups of threads can never go on" in text
     assert "block (0, 0, 0), warp 0: mbarrier.wait (test_exec_sync.py:" in text
     assert (
-        "waits for parity 0 of mbarrier empty[0] of block (0, 0, 0), which is in phase 0 (parity 0); "
-        "arrivals: 32 expected, 0 seen" in text
+        "waits for parity 0 of mbarrier empty[0] of block (0, 0, 0), which is in phase 0 "
+        "(parity 0); arrivals: 32 expected, 0 seen" in text
     )
     assert "block (0, 0, 0), warp 1: mbarrier.wait" in text
     assert "parity 0 of mbarrier full[0]" in text
-    assert f.loc is not None and f.loc.file == __file__
+    assert f.loc is not None
+    assert f.loc.file == __file__
 
 
 def test_ring_whose_phase_never_flips_goes_wrong(kit):
@@ -285,7 +291,10 @@ def test_more_arrivals_than_the_count(kit, count, found):
     report = k.run(quiet=True)
     assert kinds(report) == found
     if found:
-        assert "completed 32 phases of full[0] of block (0, 0, 0), whose count is 1" in report.findings[0].message
+        assert (
+            "completed 32 phases of full[0] of block (0, 0, 0), whose count is 1"
+            in report.findings[0].message
+        )
 
 
 def test_arrival_while_bytes_are_missing(kit):
@@ -306,7 +315,10 @@ def test_uninitialised_barrier(kit):
     k.do(sync.MBarrierWait, k.at(bar, 1), k.u32(0))
     report = k.run(quiet=True)
     assert kinds(report) == ["barrier"]
-    assert "mbarrier.wait on full[1] of block (0, 0, 0), where no mbarrier was initialised" in report.findings[0].message
+    assert (
+        "mbarrier.wait on full[1] of block (0, 0, 0), where no mbarrier was initialised"
+        in report.findings[0].message
+    )
 
 
 def test_try_wait_gives_up_only_when_nothing_else_runs(kit):
@@ -372,7 +384,7 @@ def test_blocks_that_cannot_be_resident_deadlock(kit):
     assert "polls in a loop whose condition never changes" in report.findings[0].message
 
 
-# -- clusters and registers --------------------------------------------------------------------------
+# -- clusters and registers -----------------------------------------------------------------------
 
 
 def test_cluster_barrier_and_remote_arrival(kit):
@@ -441,9 +453,7 @@ def test_register_changes_must_go_the_right_way(kit):
 
 def test_fences_do_nothing_visible(kit):
     k = kit()
-    for op in (sync.FenceMBarrierInit, sync.FenceProxyAsync, sync.FenceAcqRel, sync.GridDependencyWait,
-               sync.GridDependencyLaunch, sync.SyncWarp):  # fmt: skip
+    for op in (sync.FenceMBarrierInit, sync.FenceProxyAsync, sync.FenceAcqRel,
+               sync.GridDependencyWait, sync.GridDependencyLaunch, sync.SyncWarp):  # fmt: skip
         k.do(op)
     assert k.run().findings == ()
-
-

@@ -44,7 +44,9 @@ def hopper_gemm(kit, steps, bug=""):
         after = k.add(stage, 1)
         wraps = k.cmp("eq", after, STAGES)
         flipped = k.v(arith.Xor, phase, k.c(1, I32))
-        return k.v(arith.Select, wraps, k.c(0, I32), after), k.v(arith.Select, wraps, flipped, phase)
+        return k.v(arith.Select, wraps, k.c(0, I32), after), k.v(
+            arith.Select, wraps, flipped, phase
+        )
 
     def produce(i, stage, phase):
         k.do(sync.MBarrierWait, k.at(empty, stage), k.cast(phase, U32))
@@ -52,8 +54,12 @@ def hopper_gemm(kit, steps, bug=""):
         size = (BM + BN) * BK * 2
         k.do(sync.MBarrierArriveExpectTx, bar, k.u32(size + (128 if bug == "tx bytes" else 0)))
         kk = k.mul(i, BK)
-        k.do(copy.TmaLoad, tma_a, k.at(sa, k.mul(stage, BM * BK), 1024), bar, kk, k.mul(k.bid(0), BM))
-        k.do(copy.TmaLoad, tma_b, k.at(sb, k.mul(stage, BN * BK), 1024), bar, kk, k.mul(k.bid(1), BN))
+        k.do(
+            copy.TmaLoad, tma_a, k.at(sa, k.mul(stage, BM * BK), 1024), bar, kk, k.mul(k.bid(0), BM)
+        )
+        k.do(
+            copy.TmaLoad, tma_b, k.at(sb, k.mul(stage, BN * BK), 1024), bar, kk, k.mul(k.bid(1), BN)
+        )
         return turn(stage, phase)
 
     def producer():
@@ -83,7 +89,10 @@ def hopper_gemm(kit, steps, bug=""):
             if bug != "no full wait":
                 k.do(sync.MBarrierWait, k.at(full, stage), k.cast(phase, U32))
             offset = k.add(k.mul(stage, BM * BK), k.mul(consumer_wg, 64 * BK))
-            a, b = descriptor(k.at(sa, offset, 1024)), descriptor(k.at(sb, k.mul(stage, BN * BK), 1024))
+            a, b = (
+                descriptor(k.at(sa, offset, 1024)),
+                descriptor(k.at(sb, k.mul(stage, BN * BK), 1024)),
+            )
             k.do(mma.WgmmaFence)
             for s in range(4):
                 add = k.cmp("gt", i, 0) if s == 0 else k.c(True, BOOL)
@@ -94,7 +103,8 @@ def hopper_gemm(kit, steps, bug=""):
             released = stage if bug == "early release" else before
             some = k.cmp("ge", k.add(i, 1), 1 if bug == "early release" else 2)
             k.if_(
-                k.v(arith.And, some, lane0), lambda: k.do(sync.MBarrierArrive, k.at(empty, released)) and None
+                k.v(arith.And, some, lane0),
+                lambda: k.do(sync.MBarrierArrive, k.at(empty, released)) and None,
             )
             return (*turn(stage, phase), stage)
 
@@ -141,7 +151,10 @@ def run_hopper(kit, tensor_map, m, n, kk, bug="", seed=0):
     ]
     begin = time.perf_counter()
     report = k.run(
-        *maps, grid=(m // BM, n // BN), block=384, options=SimOptions(seed=seed, raise_on_findings=False)
+        *maps,
+        grid=(m // BM, n // BN),
+        block=384,
+        options=SimOptions(seed=seed, raise_on_findings=False),
     )
     seconds = time.perf_counter() - begin
     want = convert((a.astype(np.float32) @ b.astype(np.float32).T), F32, BF16)
@@ -165,7 +178,12 @@ def test_hopper_gemm_under_other_orders(kit, tensor_map, seed):
 
 @pytest.mark.parametrize(
     ("bug", "kind"),
-    [("tx bytes", "deadlock"), ("no full wait", "uninitialised"), ("empty count", ""), ("early release", "")],
+    [
+        ("tx bytes", "deadlock"),
+        ("no full wait", "uninitialised"),
+        ("empty count", ""),
+        ("early release", ""),
+    ],
 )
 def test_hopper_gemm_with_a_bug(kit, tensor_map, bug, kind):
     """Each is a report or, for some order of the engines, a wrong result."""

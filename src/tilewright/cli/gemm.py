@@ -250,7 +250,7 @@ def as_text(outcome: Outcome) -> str:
         tflops = plan.problem.flops / timing.median_us / 1e6
         lines.append(
             f"{'time':<13}{timing.median_us:.1f} us, {tflops:.1f} TFLOP/s "
-            f"(median of {2 * len(timing.rounds_us)} calls, L2 swept, spread {timing.spread:.1%})"
+            f"(median of {len(timing.rounds_us)} rounds, L2 swept, spread {timing.spread:.1%})"
         )
     elif outcome.counters:
         lines += [f"{'simulated in':<13}{outcome.run_s:.2f} s", counter_table(outcome.counters)]

@@ -119,6 +119,8 @@ def _profile(
 
 def _line(result: Result) -> str:
     speed = f"{result.runtime_ms:.4f} ms  {result.gflops:.0f} GFLOP/s" if result.timing else ""
+    for peer, ratio in result.ratios.items():
+        speed += f"  {ratio.median:.3f} of {peer}"
     status = "" if result.status == "success" else result.status
     size = "x".join(str(getattr(result.case.problem, x)) for x in "mnk")
     words = (f"{result.disposition:<13}", f"{size:<18}", result.provider, result.case.name)

@@ -37,9 +37,11 @@ def complement(layout: AnyLayout, cotarget: Any = None) -> Layout:
     default the cosize of `layout`.  With basis strides each axis is completed on its own.
 
     Laws:   1 ordered: ``R(i-1) < R(i)``     2 disjoint: ``R(i) != layout(j)`` for i >= 1, all j
-            3 covers: ``cosize((layout, R)) >= size(cotarget)``
-            4 bounded: ``cosize(R) <= round_up(size(cotarget), end)``, end = the largest stride
+            3 bounded: ``cosize(R) <= round_up(size(cotarget), end)``, end = the largest stride
             of `layout` times its extent
+            4 where the strides nest (each a multiple of where the smaller ones end): every offset
+            below size(cotarget) is ``layout(j) + R(i)`` exactly once.  Where they do not, no layout
+            can do that; the holes are rounded down, as CuTe does, and laws 1-3 still hold.
     Units:  offsets in elements.
     Raises: LayoutError if `layout` is not injective, has negative strides, or run-time strides in
             more than one mode.
@@ -350,25 +352,45 @@ def _right(name: str, layout: Layout, modes: list[Any]) -> Layout:
 
 def _left(name: str, layout: Layout, modes: list[Any]) -> Layout:
     kept = [m for m in modes if not _is(m[0], 1) and not _is(m[1], 0)]
-    if not all(type(d) is int for _, d, _ in kept):
-        raise LayoutError(f"{name}: {layout} has run-time strides; expected static ones")
-    signs = {1 if d > 0 else -1 for _, d, _ in kept}
-    if len(signs) > 1:
-        raise LayoutError(f"{name}: {layout} mixes positive and negative strides")
-    sign = signs.pop() if signs else 1
-    kept = sorted(((s, sign * d, p) for s, d, p in kept), key=lambda m: m[1])
-    _check_digits(name, layout, kept)
+    sign = 1
+    if all(type(d) is int for _, d, _ in kept):
+        signs = {1 if d > 0 else -1 for _, d, _ in kept}
+        if len(signs) > 1:
+            raise LayoutError(f"{name}: {layout} mixes positive and negative strides")
+        sign = signs.pop() if signs else 1
+        kept = sorted(((s, sign * d, p) for s, d, p in kept), key=lambda m: m[1])
+        _check_digits(name, layout, kept)
+    else:
+        kept = _nested(name, layout, kept)
     shapes: list[Leaf] = []
     strides: list[Leaf] = []
-    before, prefix = 1, 0
+    before: Leaf = 1
+    prefix: Leaf = 0
     for _, d, p in kept:
-        shapes.append(d // before)
+        shapes.append(exact_div(d, before))
         strides.append(mul(sign, prefix))
         before, prefix = d, p
     if kept:
         shapes.append(kept[-1][0])
         strides.append(mul(sign, prefix))
     return from_flat(shapes, strides)
+
+
+def _nested(name: str, layout: Layout, kept: list[Any]) -> list[Any]:
+    """The modes in the order in which each stride is a multiple of where the mode before ends."""
+    order: list[Any] = []
+    for mode in kept:
+        at = len(order)
+        while at and exact_div(mode[1], mul(order[at - 1][0], order[at - 1][1])) is None:
+            at -= 1
+        order.insert(at, mode)
+    for (s, d, _), (_, above, _) in pairwise(order):
+        if exact_div(above, mul(s, d)) is None:
+            raise LayoutError(
+                f"{name}: {layout} has run-time strides; expected static ones, or facts that show "
+                f"that {above} is a multiple of {mul(s, d)}"
+            )
+    return order
 
 
 def _check_digits(name: str, layout: Layout, kept: list[Any]) -> None:

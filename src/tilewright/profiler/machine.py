@@ -40,6 +40,7 @@ def machine_facts(device: int = 0) -> Facts:
         "python": platform.python_version(),
         "cpu": _cpu_name(),
         "cpu_count": os.cpu_count(),
+        "load": [round(load, 2) for load in os.getloadavg()],
         "packages": package_versions(_PACKAGES),
         "nvrtc": _nvrtc(),
         "gpu": gpu_facts(device),

@@ -142,10 +142,13 @@ def block(result: Result) -> str:
             "Memory": f"{result.gbytes:.1f} GiB/s",
             "Math": f"{result.gflops:.0f} GFLOP/s",
         }
+    for peer, ratio in result.ratios.items():
+        text = f"{ratio.median:.3f} of its speed (rounds {ratio.low:.3f} to {ratio.high:.3f})"
+        numbers[f"Against {peer}"] = text
     parts = [_lines(title), _lines(facts), _lines(checks)]
     parts += [_flags(result.case), _lines(numbers)]
     if result.counters:
-        parts.append(f"{'Simulated':>16}: in {result.wall_s:.2f} s on the CPU; no GPU time")
+        parts.append(f"{'Simulated':>18}: in {result.wall_s:.2f} s on the CPU; no GPU time")
         parts.append(counter_table(result.counters))
     rule = "=" * _WIDTH
     return "\n".join([rule, *(part for part in parts if part), ""])
@@ -206,16 +209,16 @@ def _flags(case: Case) -> str:
     words = [f"--{name}={text}" for name, text in given.items() if "void" not in text]
     lines, line = [], ""
     for word in words:
-        if line and len(line) + len(word) >= _WIDTH - 18:
+        if line and len(line) + len(word) >= _WIDTH - 20:
             lines.append(line)
             line = ""
         line = f"{line} {word}".strip()
     lines.append(line)
-    return f"{'Arguments':>16}: " + ("\n" + " " * 18).join(lines)
+    return f"{'Arguments':>18}: " + ("\n" + " " * 20).join(lines)
 
 
 def _lines(facts: Mapping[str, str]) -> str:
-    return "\n".join(f"{name:>16}: {text}" for name, text in facts.items())
+    return "\n".join(f"{name:>18}: {text}" for name, text in facts.items())
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -13,7 +13,7 @@ from tilewright.library.reference import Verification
 from tilewright.profiler.data import draw_operands
 from tilewright.profiler.device import Framework, TorchDevice
 from tilewright.profiler.sweep import Case
-from tilewright.profiler.timing import Timing, interleave
+from tilewright.profiler.timing import Ratio, Timing, compare, interleave
 from tilewright.profiler.values import Distribution
 from tilewright.profiler.verify import verify_with_torch
 
@@ -44,7 +44,8 @@ class Result:
 
     Dispositions: passed, incorrect, not_verified (it ran), failed (an error), not_supported (the
     kernel refuses the problem, for the reason in `status`), not_run.
-    `counters` are the simulator's; `runtime_ms` is None where nothing was timed.
+    `counters` are the simulator's; `runtime_ms` is None where nothing was timed; `ratios` are the
+    peers' times over ours.
     """
 
     case: Case
@@ -53,6 +54,7 @@ class Result:
     status: str = "success"
     verification: Mapping[str, Verification] = field(default_factory=dict)
     timing: Timing | None = None
+    ratios: Mapping[str, Ratio] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
     wall_s: float = 0.0
 
@@ -167,6 +169,7 @@ def _measure(case: Case, options: RunOptions, framework: Framework) -> list[Resu
         _disposition(checks),
         verification=checks,
         timing=timings.get(OURS),
+        ratios={n: compare(timings[OURS], timings[n]) for n in timings if n != OURS},
         wall_s=wall,
     )
     peers += [Result(case, n, "not_verified", timing=timings[n]) for n in timings if n != OURS]

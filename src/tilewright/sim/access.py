@@ -190,7 +190,7 @@ class Access:
             ok = int(_and(seen, axis=None)) == full
         if ok:
             return
-        bad = np.atleast_1d(seen != full)
+        bad: Any = np.atleast_1d(seen != full)
         if bad.ndim == 2:
             bad = bad.any(axis=1)
         i = int(np.argmax(bad)) if type(where) is np.ndarray else 0

@@ -117,9 +117,7 @@ class NamedBarrier:
         self.arrived += threads
         want = count or live
         if self.arrived > want:
-            problem = (
-                f"{self.arrived} threads arrived at barrier {self.id}, which expects {want}"
-            )
+            problem = f"{self.arrived} threads arrived at barrier {self.id}, which expects {want}"
         self.release(live)
         return problem
 

@@ -6,38 +6,12 @@ kernel that forgets the wait reads what was there before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from tilewright.ir.core import Op
 from tilewright.sim.group import Group
+from tilewright.sim.inflight import BulkGroup, BulkStore, CpAsyncBatch
 from tilewright.sim.state import Cta, Wait
-from tilewright.sim.values import Array, Val, take
-
-Move = Callable[[Group, Val, Val, Val], None]
-"""Copies for the threads of a group: source and destination addresses, predicate."""
-
-
-@dataclass(slots=True)
-class CpAsyncBatch:
-    """One cp.async instruction of some threads; `tags` are the groups that it belongs to."""
-
-    threads: Array
-    tags: Array
-    src: Val
-    dst: Val
-    predicate: Val
-    move: Move
-
-    def part(self, mask: Array) -> CpAsyncBatch:
-        index = np.flatnonzero(mask)
-        values = [
-            take(v, index) if len(self.threads) > 1 else v
-            for v in (self.src, self.dst, self.predicate)
-        ]
-        return CpAsyncBatch(self.threads[index], self.tags[index], *values, self.move)
 
 
 def finish_copies(g: Group, pending: int) -> None:
@@ -71,26 +45,6 @@ def _finish(cta: Cta, batch: CpAsyncBatch) -> None:
     batch.move(actors, batch.src, batch.dst, batch.predicate)
 
 
-@dataclass(slots=True)
-class BulkStore:
-    """One TMA store: has its source been read, have its bytes been written?"""
-
-    op: Op
-    read: bool = False
-    done: bool = False
-
-
-@dataclass(slots=True)
-class BulkGroup:
-    """The bulk stores that one thread commits together."""
-
-    stores: list[BulkStore] = field(default_factory=list)
-    waited: bool = False
-
-    def complete(self, read: bool) -> bool:
-        return all(s.read if read else s.done for s in self.stores)
-
-
 class BulkWait(Wait):
     """All but the newest `pending` groups of each thread."""
 
@@ -106,6 +60,7 @@ class BulkWait(Wait):
         return all(group.complete(self.read) for group in self.groups)
 
     def finish(self, g: Group, *, timed_out: bool) -> None:
+        del timed_out
         for group in self.groups:
             group.waited = True
         for t in g.threads.tolist():

@@ -29,7 +29,7 @@ class Counters:
         self.flops = self.barrier_waits = 0
 
     def report(self, executed: Sequence[int], ops: Sequence[Op | None]) -> dict[str, int]:
-        """Bytes, flops, waits, and warp instructions by family (`instructions.arith`) and in all."""
+        """Bytes, flops, waits, and warp instructions: in all, and by family."""
         found: Counter[str] = Counter()
         for count, op in zip(executed, ops, strict=True):
             if op is not None and count:

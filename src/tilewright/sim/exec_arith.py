@@ -55,8 +55,8 @@ def scalar_rounder(t: DType) -> Round:
         return lambda v: int(v) & mask
 
     def wrap(v: Any) -> int:
-        v = int(v)
-        return v if -top <= v < top else ((v + top) & mask) - top
+        i = int(v)
+        return i if -top <= i < top else ((i + top) & mask) - top
 
     return wrap
 
@@ -64,13 +64,13 @@ def scalar_rounder(t: DType) -> Round:
 def _widen(t: DType) -> Round:
     """An array of the type as one that NumPy computes with."""
     if t.is_float:
-        return (lambda a: a) if t in (F32, F64) else (lambda a: _as_float(a, t))
+        return (lambda a: a) if t in (F32, F64) else (_as_float)
     if t.bits == 4:
         return lambda a: a.astype(np.int16) if is_array(a) else a
     return lambda a: a
 
 
-def _as_float(a: Any, t: DType) -> Any:
+def _as_float(a: Any) -> Any:
     return a.astype(np.float32) if is_array(a) else a
 
 
@@ -183,9 +183,7 @@ def shift(op: Any, context: Context) -> Step:
     bits = t.bits
     if isinstance(op, arith.Shl):
         return _two(op, context, t, lambda a, b: a << b if 0 <= b < bits else 0, np.left_shift)
-    return _two(
-        op, context, t, lambda a, b: a >> (b if 0 <= b < bits else bits), np.right_shift
-    )
+    return _two(op, context, t, lambda a, b: a >> (b if 0 <= b < bits else bits), np.right_shift)
 
 
 @executes(arith.Fma)
@@ -467,5 +465,3 @@ def reduce(op: arith.Reduce, context: Context) -> Step:
         g.slots[out] = total if v.shape[0] != 1 else total[0].item()
 
     return step
-
-

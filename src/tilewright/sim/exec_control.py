@@ -11,7 +11,7 @@ named *join* is where the parts wait for each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,7 @@ class Flattener:
 
 
 def _unreachable(g: Group) -> None:
+    del g
     raise AssertionError("a reserved step was not filled in")
 
 
@@ -112,11 +113,15 @@ def live_in(blocks: Sequence[Block], context: Context) -> list[int]:
     return [context.slot(v) for v in used if v not in inside]
 
 
+def _no_assignment(slots: list[Any]) -> None:
+    del slots
+
+
 def _assign(sources: Sequence[int], targets: Sequence[int]) -> Callable[[list[Any]], None]:
     """All targets at once take the values of their sources."""
     pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if s != t]
     if not pairs:
-        return lambda slots: None
+        return _no_assignment
     if len(pairs) == 1:
         ((s0, t0),) = pairs
 
@@ -238,7 +243,7 @@ def flatten_for(op: control.For, flat: Flattener, recurse: Recurse) -> None:
     results = _typed(op.results, context)
     live = ([iv, stop, step, *carried, *_live(op.body, context)], list(carried))
     constant = op.step.owner
-    down = isinstance(constant, arith.Constant) and int(constant.value) < 0  # type: ignore[call-overload]
+    down = isinstance(constant, arith.Constant) and int(constant.value) < 0
 
     def choose(g: Group) -> Any:
         s = g.slots
@@ -254,9 +259,7 @@ def flatten_for(op: control.For, flat: Flattener, recurse: Recurse) -> None:
     flat.steps[head] = choose
 
 
-def _next_iteration(
-    carry: Callable[[list[Any]], None], iv: int, step: int, head: int
-) -> Step:
+def _next_iteration(carry: Callable[[list[Any]], None], iv: int, step: int, head: int) -> Step:
     def again(g: Group) -> int:
         s = g.slots
         carry(s)
@@ -325,10 +328,16 @@ def _poll(
 @_flattens(control.Return)
 def flatten_return(op: control.Return, flat: Flattener, recurse: Recurse) -> None:
     del recurse
-    flat.emit(lambda g: EXIT, op)
+    flat.emit(_exit, op)
+
+
+def _exit(g: Group) -> str:
+    del g
+    return EXIT
 
 
 def _never(op: Op, flat: Flattener, recurse: Recurse) -> None:
+    del flat, recurse
     raise AssertionError(f"{op.name} belongs to the operation whose region it ends")
 
 
@@ -357,10 +366,8 @@ def printf(op: control.Printf, context: Context) -> Step:
     template = _python_format(op.format)
 
     def step(g: Group) -> None:
-        columns = [
-            spread(g.slots[s], t, g.n).tolist() for s, t in zip(slots, types, strict=True)
-        ]
-        rows: Iterator[tuple[Any, ...]] = zip(*columns, strict=True) if columns else iter([()] * g.n)
+        columns = [spread(g.slots[s], t, g.n).tolist() for s, t in zip(slots, types, strict=True)]
+        rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True) if columns else [()] * g.n
         for row in rows:
             g.run.printed.append(template % row)
 

@@ -12,9 +12,7 @@ from tilewright.ir.types import Space
 from tilewright.sim import tma
 from tilewright.sim.access import Access
 from tilewright.sim.copies import (
-    BulkStore,
     BulkWait,
-    CpAsyncBatch,
     commit_bulk_group,
     finish_copies,
     open_bulk_group,
@@ -22,11 +20,18 @@ from tilewright.sim.copies import (
 from tilewright.sim.exec_sync import find_barrier
 from tilewright.sim.exec_warp import WARP, check_full
 from tilewright.sim.group import Group
+from tilewright.sim.inflight import BulkStore, CpAsyncBatch
 from tilewright.sim.memory import RANK_SHIFT
 from tilewright.sim.state import Cta, Wait
 from tilewright.sim.step import Context, Step, executes
 from tilewright.sim.tensormap import TensorMap
 from tilewright.sim.values import INT64, Array, Val
+
+
+def nothing(g: Group) -> None:
+    """An instruction that changes nothing here."""
+    del g
+
 
 # -- matrices ------------------------------------------------------------------------------------
 
@@ -110,9 +115,7 @@ def cp_async(op: copy.CpAsync, context: Context) -> Step:
         s = g.slots
         predicate = s[i_predicate] if i_predicate >= 0 else True
         tags = g.cta.copy_groups[g.rows].copy()
-        g.cta.copies.append(
-            CpAsyncBatch(g.threads, tags, s[i_src], s[i_dst], predicate, move)
-        )
+        g.cta.copies.append(CpAsyncBatch(g.threads, tags, s[i_src], s[i_dst], predicate, move))
 
     return step
 
@@ -171,8 +174,8 @@ def _shared_rows(
     if rows is None:
         g.report(
             "out_of_bounds",
-            f"the box of {tma.box_bytes(tensor)} bytes at byte {address - cta.smem.start} of shared "
-            f"memory leaves the block's {cta.smem.data.size} bytes",
+            f"the box of {tma.box_bytes(tensor)} bytes at {address - cta.smem.start} leaves the "
+            f"block's {cta.smem.data.size} bytes of shared memory",
             op,
             lane,
         )
@@ -180,7 +183,12 @@ def _shared_rows(
 
 
 def _load_into(
-    g: Group, op: Op, lane: int, cta: Cta, tensor: TensorMap, local: tuple[int, int],
+    g: Group,
+    op: Op,
+    lane: int,
+    cta: Cta,
+    tensor: TensorMap,
+    local: tuple[int, int],
     coords: tuple[int, ...],
 ) -> None:
     """Issues the copy of one box into one CTA; `local`: addresses without rank."""
@@ -275,7 +283,8 @@ def _store_from(
     run, cta, window = g.run, g.cta, g.cta.smem
 
     def read() -> None:
-        if run.options.check_uninitialised and not window.init_rows(16)[rows].all():
+        init = window.init_rows(tma.UNIT).take(rows, axis=0).view(np.uint8)
+        if run.options.check_uninitialised and not tma.is_written(tensor, coords, init):
             g.report(
                 "uninitialised",
                 f"a TMA store reads shared memory at {cta.place(address - window.start)} that "
@@ -331,4 +340,4 @@ def bulk_wait(op: copy.BulkWait, context: Context) -> Step:
 @executes(copy.PrefetchDescriptor)
 def prefetch(op: copy.PrefetchDescriptor, context: Context) -> Step:
     del op, context
-    return lambda g: None
+    return nothing

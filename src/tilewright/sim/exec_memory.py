@@ -359,6 +359,11 @@ def atomic(op: memory.Atomic, context: Context) -> Step:
     return step
 
 
+def _exchange(old: Array, new: Array) -> Array:
+    del old
+    return new
+
+
 def _combiner(kind: str, dtype: DType) -> Callable[[Array, Array], Array]:
     functions: dict[str, Callable[[Any, Any], Any]] = {
         "add": np.add,
@@ -367,7 +372,7 @@ def _combiner(kind: str, dtype: DType) -> Callable[[Array, Array], Array]:
         "and": np.bitwise_and,
         "or": np.bitwise_or,
         "xor": np.bitwise_xor,
-        "exch": lambda old, new: new,
+        "exch": _exchange,
     }
     f = functions[kind]
     finish = array_rounder(dtype)
@@ -375,5 +380,3 @@ def _combiner(kind: str, dtype: DType) -> Callable[[Array, Array], Array]:
         return f
     rounded = finish
     return lambda old, v: rounded(f(old.astype(np.float32), v.astype(np.float32)))
-
-

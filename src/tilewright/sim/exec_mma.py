@@ -12,13 +12,12 @@ from tilewright.ir.core import Op
 from tilewright.ir.ops import mma
 from tilewright.sim.exec_warp import check_full
 from tilewright.sim.group import Group
+from tilewright.sim.inflight import Wgmma, WgmmaPipe
 from tilewright.sim.registers import RegisterArray
 from tilewright.sim.state import Wait
 from tilewright.sim.step import Context, Step, executes
 from tilewright.sim.tensor_cores import (
     WARPGROUP,
-    Pending,
-    WgmmaPipe,
     drain,
     inverse,
     row_major,
@@ -79,9 +78,10 @@ def _fma(op: mma.Mma, atom: MmaAtom, slots: tuple[int, ...]) -> Step:
     """One fused multiply-add in each thread."""
 
     def step(g: Group) -> None:
-        d, a, b, c = (
-            _typed(g.slots[s], atom, w) for s, w in zip(slots, ("D", "A", "B", "C"), strict=True)  # type: ignore[arg-type]
-        )
+        s = g.slots
+        d = _typed(s[slots[0]], atom, "D")
+        a, b = _typed(s[slots[1]], atom, "A"), _typed(s[slots[2]], atom, "B")
+        c = _typed(s[slots[3]], atom, "C")
         x, y, z = (array.read_one(g, at, op) for array, at in (a, b, c))
         dt = d[0].data.dtype
         if dt.kind in "iu" or dt == np.float64:
@@ -148,21 +148,18 @@ def wgmma(op: Any, context: Context) -> Step:
             d.read(g, d_at, count, op)  # reports the index
             return
         for i, w in enumerate(g.warpgroups):
-            entry = Pending(
-                op,
-                atom,
-                d,
-                d_at,
-                _typed(s[i_a], atom, "A") if from_registers else int(_of_warpgroup(g, op, s[i_a], i, "a")),
-                int(_of_warpgroup(g, op, s[i_b], i, "b")),
-                bool(_of_warpgroup(g, op, s[i_add], i, "accumulate")),
-            )
-            _issue(g, op, w, entry)
+            if from_registers:
+                a: Any = _typed(s[i_a], atom, "A")
+            else:
+                a = int(_of_warpgroup(g, op, s[i_a], i, "a"))
+            b = int(_of_warpgroup(g, op, s[i_b], i, "b"))
+            add = bool(_of_warpgroup(g, op, s[i_add], i, "accumulate"))
+            _issue(g, op, w, Wgmma(op, atom, d, d_at, a, b, add))
 
     return step
 
 
-def _issue(g: Group, op: Op, warpgroup: int, entry: Pending) -> None:
+def _issue(g: Group, op: Op, warpgroup: int, entry: Wgmma) -> None:
     pipe = _pipe(g, warpgroup)
     dirty = any(state.dirty[warpgroup] & mask for state, mask, _ in entry.spans())
     if dirty or not pipe.fenced:
@@ -177,7 +174,8 @@ def _issue(g: Group, op: Op, warpgroup: int, entry: Pending) -> None:
     if entry.accumulate and not pending:
         _check_written(g, op, warpgroup, entry.d, entry.d_at, entry.atom.num_values("C"))
     if type(entry.a) is tuple:
-        _check_written(g, op, warpgroup, *entry.a, entry.atom.num_values("A"))
+        array, at = entry.a
+        _check_written(g, op, warpgroup, array, at, entry.atom.num_values("A"))
     pipe.open.append(entry)
     for state, mask, accumulator in entry.spans():
         (state.busy if accumulator else state.busy_sources)[warpgroup] |= mask
@@ -244,6 +242,7 @@ class PipeWait(Wait):
         return self.asked > 1
 
     def finish(self, g: Group, *, timed_out: bool) -> None:
+        del timed_out
         memo: dict[Any, Array] = {}
         for w in g.warpgroups:
             drain(g, w, _pipe(g, w), self.pending, memo)
@@ -265,5 +264,3 @@ def wgmma_wait(op: mma.WgmmaWait, context: Context) -> Step:
         return PipeWait(op, g, pending)
 
     return step
-
-

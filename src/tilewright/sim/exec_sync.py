@@ -263,9 +263,8 @@ def mbarrier_arrive_remote(op: sync.MBarrierArriveRemote, context: Context) -> S
                 )
                 continue
             if ctas[rank].live == 0:
-                g.report(
-                    "barrier", f"arrival at an mbarrier of {ctas[rank].name}, which has exited", op, lane
-                )
+                text = f"arrival at an mbarrier of {ctas[rank].name}, which has exited"
+                g.report("barrier", text, op, lane)
             barrier = find_barrier(g, ctas[rank], address, op, lane)
             if barrier is not None:
                 tell(g, "arrive", barrier, op)
@@ -291,9 +290,7 @@ def mbarrier_wait(op: Any, context: Context) -> Step:
                 g.slots[out] = True
             return None
         parity = _one(parity) & 1
-        return (
-            TryWait(op, barrier, parity, out) if out >= 0 else MBarrierWait(op, barrier, parity)
-        )
+        return TryWait(op, barrier, parity, out) if out >= 0 else MBarrierWait(op, barrier, parity)
 
     return step
 
@@ -310,6 +307,7 @@ class ClusterBarrierWait(Wait):
         return self.barrier.generation > self.generation
 
     def finish(self, g: Group, *, timed_out: bool) -> None:
+        del timed_out
         tell(g, "wait", self.barrier, self.op)
 
     def describe(self) -> str:
@@ -435,7 +433,9 @@ def sync_warp(op: sync.SyncWarp, context: Context) -> Step:
         barrier = _named(g, NAMED_BARRIERS + int(warps[0]))
         generation = barrier.generation
         barrier.arrive(g.n, live, live)
-        return None if barrier.generation != generation else NamedWait(op, g.cta, barrier, generation)
+        return (
+            None if barrier.generation != generation else NamedWait(op, g.cta, barrier, generation)
+        )
 
     return step
 
@@ -456,5 +456,3 @@ def fence(op: Op, context: Context) -> Step:
             g.run.observer.sync(g, "fence", op.name, op)
 
     return step
-
-

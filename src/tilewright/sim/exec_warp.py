@@ -69,10 +69,10 @@ def shuffle(op: sync.WarpShuffle, context: Context) -> Step:
     def source(arg: Array) -> Array:
         """The lane each lane reads, within its segment of `width` lanes."""
         if mode == "idx":
-            return first + arg % width
+            return np.asarray(first + arg % width)
         wanted = {"up": lanes - arg, "down": lanes + arg, "bfly": lanes ^ arg}[mode]
         outside = (wanted < first) | (wanted >= first + width)
-        return np.where(outside, lanes, wanted)
+        return np.asarray(np.where(outside, lanes, wanted))
 
     def step(g: Group) -> None:
         check_full(g, op)
@@ -82,7 +82,8 @@ def shuffle(op: sync.WarpShuffle, context: Context) -> Step:
             return
         rows = _by_warp(spread(a, t, g.n))
         arg = g.slots[il]
-        arg = _by_warp(spread(arg, lane_type, g.n).astype(np.int64)) if type(arg) is np.ndarray else arg
+        if type(arg) is np.ndarray:
+            arg = _by_warp(spread(arg, lane_type, g.n).astype(np.int64))
         where = np.broadcast_to(source(arg), rows.shape)
         g.slots[out] = np.take_along_axis(rows, where, 1).reshape(-1)[: g.n]
 
@@ -94,8 +95,8 @@ def vote(op: sync.WarpVote, context: Context) -> Step:
     ia, out, mode = context.slot(op.a), context.slot(op.results[0]), op.mode
     bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
     of_rows: dict[str, Callable[[Array], Array]] = {
-        "any": lambda rows: rows.any(axis=1),
-        "all": lambda rows: rows.all(axis=1),
+        "any": lambda rows: np.asarray(rows.any(axis=1)),
+        "all": lambda rows: np.asarray(rows.all(axis=1)),
         "ballot": lambda rows: (rows * bits).sum(axis=1, dtype=np.uint32),
     }
 
@@ -118,7 +119,7 @@ def vote(op: sync.WarpVote, context: Context) -> Step:
 def _partial_vote(g: Group, votes: Array, mode: str) -> Array:
     """The vote among the lanes that are here."""
     warps = g.threads >> 5
-    made = np.zeros(g.n, np.uint32 if mode == "ballot" else np.bool_)
+    made: Array = np.zeros(g.n, np.uint32 if mode == "ballot" else np.bool_)
     for w in np.unique(warps):
         mine = warps == w
         if mode == "ballot":
@@ -149,7 +150,8 @@ def uniform(op: sync.WarpUniform, context: Context) -> Step:
 @executes(sync.Special)
 def special(op: sync.Special, context: Context) -> Step:
     out = context.slot(op.result)
-    read = _SPECIAL[op.register](op.axis)
+    plain = _PLAIN.get(op.register)
+    read = plain or _WITH_AXIS[op.register](op.axis)
 
     def step(g: Group) -> None:
         g.slots[out] = read(g)
@@ -169,27 +171,24 @@ def _thread_idx(axis: int) -> Read:
     return read
 
 
-def _clock(axis: int) -> Read:
-    """Instructions that the run has executed so far: it grows, and that is all it promises."""
-    del axis
-    return lambda g: g.run.steps
+def _smid(g: Group) -> int:
+    """One SM runs everything."""
+    del g
+    return 0
 
 
-def _smid(axis: int) -> Read:
-    del axis
-    return lambda g: 0
-
-
-_SPECIAL: dict[str, Callable[[int], Read]] = {
+# 'clock' counts instructions that the run has executed: it grows, and that is all it promises.
+_WITH_AXIS: dict[str, Callable[[int], Read]] = {
     "thread_idx": _thread_idx,
     "block_idx": lambda axis: lambda g: g.cta.index[axis],
     "block_dim": lambda axis: lambda g: g.run.block[axis],
     "grid_dim": lambda axis: lambda g: g.run.grid[axis],
     "cluster_dim": lambda axis: lambda g: g.run.cluster[axis],
     "block_in_cluster": lambda axis: lambda g: g.cta.inside[axis],
-    "cluster_rank": lambda axis: lambda g: g.cta.rank,
-    "lane": lambda axis: lambda g: narrow((g.threads & 31).astype(np.int32)),
-    "smid": _smid,
-    "clock": _clock,
 }
-
+_PLAIN: dict[str, Read] = {
+    "cluster_rank": lambda g: g.cta.rank,
+    "lane": lambda g: narrow((g.threads & 31).astype(np.int32)),
+    "smid": _smid,
+    "clock": lambda g: g.run.steps,
+}

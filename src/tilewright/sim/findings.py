@@ -30,7 +30,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault.  `agent` says who ("block (0,0,0), thread 5"), `loc` where in the Python source."""
+    """One fault.  `agent` says who ("block (0, 0, 0), thread 5"), `loc` where in the source."""
 
     kind: str
     message: str
@@ -88,8 +88,7 @@ def simulation_error(kernel: str, findings: tuple[Finding, ...]) -> SimulationEr
     first = findings[0]
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
     text = "\n".join(str(f) for f in findings[:20])
-    error = SimulationError(
+    return SimulationError(
         f"simulate {kernel}: {first.kind}: {first.message.splitlines()[0]}{more}\n{text}",
         findings=findings,
     )
-    return error

@@ -9,17 +9,14 @@ scheduler lets it when nothing else can run); it then takes its share of the par
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tilewright.ir.core import Op
 from tilewright.ir.types import Type
+from tilewright.sim.state import Cta, Run
 from tilewright.sim.values import Array, Rows, Val, merge, narrow, take
-
-if TYPE_CHECKING:
-    from tilewright.sim.state import Cta, Run
-
 
 SAME = -1
 """The program counter of a group that is to execute the current instruction again."""
@@ -30,9 +27,7 @@ class Join:
 
     __slots__ = ("missing", "outer", "parked", "pc", "results", "slots", "threads")
 
-    def __init__(
-        self, pc: int, parent: Group, results: Sequence[tuple[int, Type]]
-    ) -> None:
+    def __init__(self, pc: int, parent: Group, results: Sequence[tuple[int, Type]]) -> None:
         self.pc = pc
         self.slots = parent.slots
         self.threads = parent.threads
@@ -51,9 +46,7 @@ class Join:
     def release(self) -> Group:
         """The threads that are parked here go on as one group."""
         parts, self.parked = self.parked, []
-        threads = (
-            parts[0].threads if len(parts) == 1 else np.sort(np.concatenate([g.threads for g in parts]))
-        )
+        threads = np.sort(np.concatenate([g.threads for g in parts]))
         n = len(threads)
         first = parts[0]
         if n == len(self.threads):
@@ -73,7 +66,20 @@ class Group:
     """Threads of one block at one instruction.  See `values` for what the slots hold."""
 
     __slots__ = (
-        *("_full", "cta", "gave_up", "join", "key", "n", "pc", "polled", "rows", "run", "slots", "threads"),
+        *(
+            "_full",
+            "cta",
+            "gave_up",
+            "join",
+            "key",
+            "n",
+            "pc",
+            "polled",
+            "rows",
+            "run",
+            "slots",
+            "threads",
+        ),
         *("wait", "warpgroups", "warps"),
     )
 
@@ -115,7 +121,11 @@ class Group:
         return self._full
 
     def split(
-        self, mask: Array, join: Join, pcs: tuple[int, int], live: tuple[Sequence[int], Sequence[int]]
+        self,
+        mask: Array,
+        join: Join,
+        pcs: tuple[int, int],
+        live: tuple[Sequence[int], Sequence[int]],
     ) -> list[Group]:
         """Two groups: the threads where `mask` holds go on at `pcs[0]`, the others at `pcs[1]`.
 

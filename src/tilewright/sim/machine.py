@@ -19,11 +19,11 @@ import numpy as np
 from tilewright.errors import LaunchError, ResourceError
 from tilewright.ir.core import Func
 from tilewright.ir.types import PtrType, ScalarType, TensorMapType, Type
+from tilewright.sim.build import program_of
 from tilewright.sim.exec_arith import scalar_rounder
 from tilewright.sim.findings import Finding, simulation_error
 from tilewright.sim.memory import GlobalMemory
 from tilewright.sim.options import SimOptions
-from tilewright.sim.program import program_of
 from tilewright.sim.scheduler import run_grid
 from tilewright.sim.state import Dim3, Observer, Run
 from tilewright.sim.tensormap import TensorMap

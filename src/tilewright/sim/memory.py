@@ -77,12 +77,6 @@ class Window:
             self._init_rows[size] = found
         return found
 
-    def bytes_at(self, address: int, count: int) -> Array:
-        """A view of `count` bytes, which must lie inside."""
-        at = address - self.start
-        assert 0 <= at and at + count <= self.data.size, "the caller checks the bounds"
-        return self.data[at : at + count]
-
 
 class GlobalMemory:
     """The device memory that a launch sees: buffers of the caller, at made-up addresses.

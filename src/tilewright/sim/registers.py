@@ -8,7 +8,7 @@ it was ever written, whether a wgmma in flight owns it, and whether it was writt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,7 @@ from tilewright.ir.core import Op
 from tilewright.numeric.convert import storage_dtype
 from tilewright.numeric.dtypes import DType
 from tilewright.numeric.packing import from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    from tilewright.sim.group import Group
+from tilewright.sim.actor import Actor
 
 Array = npt.NDArray[Any]
 
@@ -79,7 +77,7 @@ class RegisterArray:
             self._views[dtype] = found
         return found
 
-    def reset(self, g: Group) -> None:
+    def reset(self, g: Actor) -> None:
         """The threads of `g` allocate the array anew: its contents are undefined."""
         self.state.valid[g.rows] = False
         self.state.known.clear()
@@ -92,21 +90,21 @@ class RegisterArray:
 
     # -- constant offsets -------------------------------------------------------------------
 
-    def read(self, g: Group, offset: int, count: int, op: Op) -> Array:
+    def read(self, g: Actor, offset: int, count: int, op: Op) -> Array:
         """A copy of elements [offset, offset + count): [threads, count]."""
         if not 0 <= offset <= self.count - count:
             return self._outside(g, offset, count, op)
         self.before_read(g, offset, count, op)
         return self.data[g.rows, offset : offset + count].copy()
 
-    def read_one(self, g: Group, offset: int, op: Op) -> Array:
+    def read_one(self, g: Actor, offset: int, op: Op) -> Array:
         """A copy of one element: [threads]."""
         if not 0 <= offset < self.count:
             return self._outside(g, offset, 1, op)[:, 0]
         self.before_read(g, offset, 1, op)
         return self.data[g.rows, offset].copy()
 
-    def write(self, g: Group, offset: int, count: int, value: Any, op: Op) -> None:
+    def write(self, g: Actor, offset: int, count: int, value: Any, op: Op) -> None:
         """Stores [threads, count] (or what broadcasts to it)."""
         if not 0 <= offset <= self.count - count:
             self._outside(g, offset, count, op)
@@ -114,14 +112,14 @@ class RegisterArray:
         self.data[g.rows, offset : offset + count] = value
         self.after_write(g, offset, count, op)
 
-    def write_one(self, g: Group, offset: int, value: Any, op: Op) -> None:
+    def write_one(self, g: Actor, offset: int, value: Any, op: Op) -> None:
         if not 0 <= offset < self.count:
             self._outside(g, offset, 1, op)
             return
         self.data[g.rows, offset] = value
         self.after_write(g, offset, 1, op)
 
-    def before_read(self, g: Group, offset: int, count: int, op: Op) -> None:
+    def before_read(self, g: Actor, offset: int, count: int, op: Op) -> None:
         state = self.state
         lo, hi = (offset, offset + count) if self.bits == self.unit else self.span(offset, count)
         known = state.known.get(g.key)
@@ -130,7 +128,7 @@ class RegisterArray:
         if state.any_busy:
             self._check_idle(g, lo, hi, "read", state.busy, op)
 
-    def after_write(self, g: Group, offset: int, count: int, op: Op) -> None:
+    def after_write(self, g: Actor, offset: int, count: int, op: Op) -> None:
         state = self.state
         lo, hi = (offset, offset + count) if self.bits == self.unit else self.span(offset, count)
         known = state.known.get(g.key)
@@ -145,14 +143,14 @@ class RegisterArray:
                 self._check_idle(g, lo, hi, "written", state.busy, op)
                 self._check_idle(g, lo, hi, "written", state.busy_sources, op)
 
-    def _learn(self, g: Group, lo: int, hi: int) -> None:
+    def _learn(self, g: Actor, lo: int, hi: int) -> None:
         if g.key is not None:
             known = self.state.known.get(g.key)
             if known is None:
                 known = self.state.known[g.key] = bytearray(self.state.valid.shape[1])
             known[lo:hi] = b"\x01" * (hi - lo)
 
-    def _check_valid(self, g: Group, lo: int, hi: int, op: Op) -> None:
+    def _check_valid(self, g: Actor, lo: int, hi: int, op: Op) -> None:
         ok = self.state.valid[g.rows, lo:hi]
         if ok.all():
             self._learn(g, lo, hi)
@@ -169,9 +167,7 @@ class RegisterArray:
             hint="a register tensor starts undefined: fill it first",
         )
 
-    def _check_idle(
-        self, g: Group, lo: int, hi: int, what: str, busy: list[int], op: Op
-    ) -> None:
+    def _check_idle(self, g: Actor, lo: int, hi: int, what: str, busy: list[int], op: Op) -> None:
         mask = ((1 << (hi - lo)) - 1) << lo
         for w in g.warpgroups:
             if busy[w] & mask:
@@ -184,7 +180,7 @@ class RegisterArray:
                 )
                 return
 
-    def _outside(self, g: Group, offset: int, count: int, op: Op) -> Array:
+    def _outside(self, g: Actor, offset: int, count: int, op: Op) -> Array:
         last = f"..{offset + count - 1}" if count > 1 else ""
         g.report(
             "register_index",
@@ -197,7 +193,7 @@ class RegisterArray:
 
     # -- offsets known only at run time -----------------------------------------------------
 
-    def read_at(self, g: Group, offsets: Array, count: int, op: Op) -> Array:
+    def read_at(self, g: Actor, offsets: Array, count: int, op: Op) -> Array:
         """Elements at a different offset in each thread: [threads, count]."""
         columns = self._columns(g, offsets, count, op)
         if self.bits == self.unit and g.run.options.check_uninitialised:
@@ -207,7 +203,7 @@ class RegisterArray:
                 self._check_valid(g, int(columns[lane, 0]), int(columns[lane, -1]) + 1, op)
         return np.asarray(self.data[g.threads[:, None], columns])
 
-    def write_at(self, g: Group, offsets: Array, count: int, value: Any, op: Op) -> None:
+    def write_at(self, g: Actor, offsets: Array, count: int, value: Any, op: Op) -> None:
         columns = self._columns(g, offsets, count, op)
         rows = g.threads[:, None]
         self.data[rows, columns] = value
@@ -218,7 +214,7 @@ class RegisterArray:
                 lo, hi = self.span(int(offset), count)
                 self.state.valid[lane, lo:hi] = True
 
-    def _columns(self, g: Group, offsets: Array, count: int, op: Op) -> Array:
+    def _columns(self, g: Actor, offsets: Array, count: int, op: Op) -> Array:
         bad = (offsets < 0) | (offsets > self.count - count)
         if bad.any():
             lane = int(np.argmax(bad))
@@ -234,7 +230,7 @@ class RegisterArray:
 
     # -- bytes, for copies between memories ---------------------------------------------------
 
-    def read_bytes(self, g: Group, offset: Any, size: int, op: Op) -> Array:
+    def read_bytes(self, g: Actor, offset: Any, size: int, op: Op) -> Array:
         """`size` bytes from element `offset` on: [threads, size] uint8."""
         count = max(size * 8 // self.bits, 1)
         values = (
@@ -244,7 +240,7 @@ class RegisterArray:
         )
         return to_bytes(values, self.dtype)
 
-    def write_bytes(self, g: Group, offset: Any, data: Array, op: Op) -> None:
+    def write_bytes(self, g: Actor, offset: Any, data: Array, op: Op) -> None:
         count = max(data.shape[1] * 8 // self.bits, 1)
         values = from_bytes(data, self.dtype, count)
         if type(offset) is int:

@@ -57,7 +57,7 @@ class Crew:
         return worked
 
     def stuck(self) -> bool:
-        """Nothing can ever run again (unless another cluster changes what someone polls)."""
+        """Nothing can ever run again: everyone waits for somebody of the same cluster."""
         return not self.ready and not self.done
 
     # -- one group ----------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class Crew:
                 g.wait = signal
                 self.blocked.append(g)
                 return not signal.timed
-            elif type(signal) is list:
+            if type(signal) is list:
                 self.ready.extendleft(reversed(signal))
             elif signal is PARK:
                 self._park(g)
@@ -245,13 +245,14 @@ def run_grid(run: Run, slots: list[Val], sm_count: int) -> None:
             continue
         if worked:
             continue
+        if crew.stuck():
+            report_deadlock([crew])
+            return
         crews.rotate(-1)
         if not exhausted and len(crews) < limit and crew.idle > 2:
             exhausted = not _start(run, slots, waiting, crews)
             crews.rotate(1)
-        elif all(c.stuck() or c.idle > run.options.spin_rounds for c in crews) or (
-            crew.stuck() and not any(c.ready for c in crews)
-        ):
+        elif all(c.idle > run.options.spin_rounds for c in crews):
             report_deadlock(list(crews))
             return
 

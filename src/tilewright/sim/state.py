@@ -5,24 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tilewright.ir.core import Op
+from tilewright.sim.actor import Actor
 from tilewright.sim.barriers import ClusterBarrier, MBarrier, NamedBarrier
 from tilewright.sim.counters import Counters
 from tilewright.sim.findings import FindingLog
+from tilewright.sim.inflight import BulkGroup, CpAsyncBatch, WgmmaPipe
 from tilewright.sim.memory import RANK_SHIFT, SHARED_BASE, GlobalMemory, Window, shared_window
 from tilewright.sim.options import SimOptions
+from tilewright.sim.program import Program
 from tilewright.sim.registers import RegisterArray
 from tilewright.sim.values import Array, Val
-
-if TYPE_CHECKING:
-    from tilewright.sim.copies import BulkGroup, CpAsyncBatch
-    from tilewright.sim.group import Group
-    from tilewright.sim.program import Program
-    from tilewright.sim.tensor_cores import WgmmaPipe
 
 Dim3 = tuple[int, int, int]
 REGISTERS = 65536
@@ -33,11 +30,11 @@ class Observer(Protocol):
     """What a sanitizer is told.  `agent` is a group of threads or the name of an engine."""
 
     def access(
-        self, agent: Group | str, space: str, kind: str, addresses: Val, size: int, op: Op
+        self, agent: Actor | str, space: str, kind: str, addresses: Val, size: int, op: Op
     ) -> None:
         """`kind`: 'read', 'write' or 'atomic'; `addresses` uniform or one per lane."""
 
-    def sync(self, agent: Group | str, kind: str, what: object, op: Op) -> None:
+    def sync(self, agent: Actor | str, kind: str, what: object, op: Op) -> None:
         """`kind`: 'arrive', 'wait', 'fence'; `what` is the barrier or a word for it."""
 
 
@@ -158,7 +155,7 @@ class Cta:
         """The name of what lies at a byte offset of shared memory, as people know it."""
         return self.run.program.shared_place(offset)
 
-    def exit(self, g: Group) -> None:
+    def exit(self, g: Actor) -> None:
         """The threads of `g` are done: barriers stop waiting for them."""
         self.live -= g.n
         for barrier in self.named.values():
@@ -183,7 +180,7 @@ class Wait:
     def ready(self) -> bool:
         raise NotImplementedError
 
-    def finish(self, g: Group, *, timed_out: bool) -> None:
+    def finish(self, g: Any, *, timed_out: bool) -> None:
         """Writes results, if the instruction has any."""
 
     def describe(self) -> str:

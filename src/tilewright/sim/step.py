@@ -7,14 +7,12 @@ instruction), the number of the instruction to go on with, or a signal for the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tilewright.ir.core import Op, Value
 
-if TYPE_CHECKING:
-    from tilewright.sim.group import Group
-
-Step = Callable[["Group"], Any]
+Step = Callable[[Any], Any]
+"""Takes the group (`group.Group`)."""
 
 
 class Context:

@@ -8,14 +8,13 @@ the 13-bit accumulation of fp8 are not modelled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tilewright.arch.descriptor import SmemDescriptor, decode, operand_offsets
-from tilewright.arch.mma.atom import Major, MmaAtom
+from tilewright.arch.mma.atom import Major
 from tilewright.arch.swizzle_mode import swizzle_mode
 from tilewright.arch.thread_value import tv_table
 from tilewright.ir.core import Op
@@ -23,8 +22,9 @@ from tilewright.layout.layout import Layout
 from tilewright.numeric.convert import storage_dtype
 from tilewright.numeric.dtypes import BF16, F64, TF32, DType
 from tilewright.sim.group import Group
+from tilewright.sim.inflight import Wgmma, WgmmaPipe
 from tilewright.sim.memory import SHARED_BASE
-from tilewright.sim.registers import RegisterArray, RegisterState
+from tilewright.sim.registers import RegisterState
 from tilewright.sim.values import Array
 
 UNIT = 16
@@ -95,8 +95,8 @@ def shared_operand(
     if low < 0 or high * UNIT + UNIT > window.data.size:
         g.report(
             "out_of_bounds",
-            f"matrix descriptor {bits:#x} ({d}) reads bytes {low * UNIT}..{high * UNIT + 15} of the "
-            f"block's {window.data.size} bytes of shared memory",
+            f"matrix descriptor {bits:#x} ({d}) reads bytes {low * UNIT}..{high * UNIT + 15} "
+            f"of the block's {window.data.size} bytes of shared memory",
             op,
             0,
         )
@@ -123,38 +123,6 @@ def shared_operand(
     return values if major == "K" else values.T
 
 
-@dataclass(slots=True)
-class Pending:
-    """One wgmma of one warpgroup: `a` is a descriptor or a register pointer."""
-
-    op: Op
-    atom: MmaAtom
-    d: RegisterArray
-    d_at: int
-    a: Any
-    b: int
-    accumulate: bool
-
-    def spans(self) -> list[tuple[RegisterState, int, bool]]:
-        """Elements that it owns: (array, bit mask, is the accumulator)."""
-        lo, hi = self.d.span(self.d_at, self.atom.num_values("C"))
-        owned = [(self.d.state, ((1 << (hi - lo)) - 1) << lo, True)]
-        if type(self.a) is tuple:
-            array, at = self.a
-            lo, hi = array.span(at, self.atom.num_values("A"))
-            owned.append((array.state, ((1 << (hi - lo)) - 1) << lo, False))
-        return owned
-
-
-@dataclass(slots=True)
-class WgmmaPipe:
-    """The wgmmas of one warpgroup that have not retired."""
-
-    open: list[Pending] = field(default_factory=list)
-    groups: list[list[Pending]] = field(default_factory=list)
-    fenced: bool = False
-
-
 def mark_busy(pipe: WgmmaPipe, warpgroup: int, states: set[RegisterState]) -> None:
     """Recomputes which elements of `states` the pipe owns."""
     for state in states:
@@ -177,7 +145,7 @@ def drain(g: Group, warpgroup: int, pipe: WgmmaPipe, keep: int, memo: dict[Any, 
     if not entries:
         return
     mark_busy(pipe, warpgroup, {s for entry in entries for s, _, _ in entry.spans()})
-    sums: dict[tuple[int, int], tuple[Pending, Array, bool]] = {}
+    sums: dict[tuple[int, int], tuple[Wgmma, Array, bool]] = {}
     for entry in entries:
         key = (id(entry.d.data), entry.d_at)
         product = _product(g, warpgroup, entry, memo)
@@ -187,10 +155,10 @@ def drain(g: Group, warpgroup: int, pipe: WgmmaPipe, keep: int, memo: dict[Any, 
         else:
             sums[key] = (entry, product, entry.accumulate)
     for entry, total, accumulate in sums.values():
-        _retire(g, warpgroup, entry, total, accumulate)
+        _retire(warpgroup, entry, total, accumulate)
 
 
-def _product(g: Group, warpgroup: int, entry: Pending, memo: dict[Any, Array]) -> Array:
+def _product(g: Group, warpgroup: int, entry: Wgmma, memo: dict[Any, Array]) -> Array:
     atom, op = entry.atom, entry.op
     m, n, k = atom.shape_mnk
     b = memo.get(("B", entry.b, atom))
@@ -209,7 +177,7 @@ def _product(g: Group, warpgroup: int, entry: Pending, memo: dict[Any, Array]) -
     return np.asarray(np.matmul(a, b.T))
 
 
-def _retire(g: Group, warpgroup: int, entry: Pending, total: Array, accumulate: bool) -> None:
+def _retire(warpgroup: int, entry: Wgmma, total: Array, accumulate: bool) -> None:
     """Adds a [64, N] matrix to the accumulators of a warpgroup."""
     atom, array = entry.atom, entry.d
     count = atom.num_values("C")

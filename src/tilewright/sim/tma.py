@@ -14,11 +14,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from tilewright.arch.swizzle_mode import swizzle_mode
-from tilewright.numeric.convert import convert, storage_dtype
+from tilewright.numeric.convert import bits_to_storage, convert, storage_dtype
 from tilewright.numeric.dtypes import F32, TF32, dtype
 from tilewright.numeric.encode import encode
 from tilewright.numeric.packing import to_bytes
-from tilewright.numeric.convert import bits_to_storage
 from tilewright.sim.memory import GlobalMemory, Window
 from tilewright.sim.tensormap import TensorMap
 from tilewright.sim.values import Array
@@ -37,7 +36,7 @@ def map_problem(tensor: TensorMap, rank: int) -> str | None:
             f"{len(tensor.strides)} outer strides and a box of {len(tensor.box)}"
         )
     inner = row_bytes(tensor)
-    span = swizzle_mode(tensor.swizzle).span_bytes  # type: ignore[arg-type]
+    span = swizzle_mode(tensor.swizzle).span_bytes
     if any(not 1 <= b <= 256 for b in tensor.box):
         return f"box {tensor.box}: each extent must be 1 to 256"
     if inner % UNIT:
@@ -65,7 +64,7 @@ def address_problem(tensor: TensorMap, address: int) -> str | None:
     """Why a shared address cannot be the box's, or None."""
     if address % ALIGN:
         return f"shared address {address:#x} of a TMA copy is not a multiple of {ALIGN}"
-    repeat = swizzle_mode(tensor.swizzle).repeat_bytes  # type: ignore[arg-type]
+    repeat = swizzle_mode(tensor.swizzle).repeat_bytes
     if tensor.swizzle != "none" and address % repeat:
         return (
             f"shared address {address:#x} of a TMA copy with swizzle {tensor.swizzle} is not a "
@@ -78,12 +77,12 @@ def address_problem(tensor: TensorMap, address: int) -> str | None:
 def _unit_offsets(count: int, swizzle: str, start: int) -> Array:
     """Byte offsets of the box's 16-byte units, from the multiple of 1024 before its start."""
     linear = start + UNIT * np.arange(count, dtype=np.int64)
-    mask = (1 << swizzle_mode(swizzle).bits) - 1  # type: ignore[arg-type]
+    mask = (1 << swizzle_mode(swizzle).bits) - 1
     return linear ^ ((linear >> 7 & mask) << 4)
 
 
 def unit_rows(tensor: TensorMap, window: Window, address: int) -> Array | None:
-    """Rows of ``window.rows(16)`` that the box's units occupy, in the box's order; None if outside."""
+    """Rows of ``window.rows(16)`` that the box's units take, in their order; None if outside."""
     size = box_bytes(tensor)
     if address < window.start or address + size > window.end:
         return None
@@ -184,6 +183,12 @@ def load_box(
         rounded = convert(box.view(storage_dtype(F32)), F32, TF32)
         box = rounded.view(np.uint8)
     return box.reshape(-1), None
+
+
+def is_written(tensor: TensorMap, coords: tuple[int, ...], init: Array) -> bool:
+    """Whether all bytes that a store takes from the box are set in `init`, its bytes' flags."""
+    part = inside(tensor, coords, store=False)
+    return part is None or bool(init.reshape(_box_shape(tensor))[_slices(part)].all())
 
 
 def store_box(

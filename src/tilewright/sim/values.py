@@ -20,7 +20,6 @@ import numpy.typing as npt
 from tilewright.errors import SimulationError
 from tilewright.ir.types import PtrType, ScalarType, Space, TensorMapType, Type, VecType
 from tilewright.numeric.convert import storage_dtype
-from tilewright.numeric.dtypes import DType
 
 Array = npt.NDArray[Any]
 Val = Any
@@ -119,8 +118,3 @@ def _merge_register_pointers(parts: Sequence[tuple[Val, Rows]], n: int) -> Val:
     for (_, rows), offset in zip(parts, offsets, strict=True):
         out[rows] = offset
     return (array, out)
-
-
-def uniform_number(v: Val, dtype: DType) -> Any:
-    """A Python number of the type from a NumPy scalar or 0-d array."""
-    return dtype.python_type(v)

@@ -122,9 +122,8 @@ def _run(layout: Layout) -> int:
 
 def _row_units(atom: CopyAtom, total: int, unit: int) -> int:
     """Cells of a row: what one thread addresses, where that is more than a cell."""
-    per_thread = min(size(atom.src_layout[1]), size(atom.dst_layout[1]))
-    if atom.num_matrices:
-        per_thread = atom.access_bits
+    held = min(size(atom.src_layout[1]), size(atom.dst_layout[1]))
+    per_thread = int(atom.access_bits if atom.num_matrices else held)
     return max(min(per_thread, total) // unit, 1)
 
 

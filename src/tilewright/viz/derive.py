@@ -159,7 +159,7 @@ def derive_complement(a: AnyLayout, extent: Any = None) -> Derivation:
     return Derivation((*steps, Step("complement", str(result))), result)
 
 
-def derive_divide(a: AnyLayout, tiler: Any, form: str = "logical") -> Derivation:
+def derive_divide(a: Any, tiler: Any, form: str = "logical") -> Derivation:
     """A divided by a tiler: the complement of the tile, then one composition.
 
     Raises: LayoutError for an unknown form, and as the divides.
@@ -198,7 +198,7 @@ def _divide_steps(a: Layout, tiler: Any) -> Iterable[Step]:
     yield Step("(B, B*)", str(make_layout(tile, rest)))
 
 
-def derive_product(a: AnyLayout, tiler: Any, form: str = "logical") -> Derivation:
+def derive_product(a: Any, tiler: Any, form: str = "logical") -> Derivation:
     """A repeated by a tiler: the free offsets of A, then one composition.
 
     Raises: LayoutError for an unknown form, and as the products.

@@ -53,6 +53,8 @@ def layout_facts(layout: AnyLayout) -> Facts:
         raise LayoutError(f"cannot explain {layout}: it has sizes that are only known at run time")
     injective = is_injective(layout)
     plain = outermost(layout)
+    seen: Any = layout
+    merged = coalesce(seen)
     return Facts(
         layout=str(layout),
         shape=fmt(layout.shape),
@@ -61,7 +63,7 @@ def layout_facts(layout: AnyLayout) -> Facts:
         cosize=fmt(_cosize(layout)),
         rank=rank(layout),
         depth=depth(layout),
-        coalesced=str(coalesce(layout)),
+        coalesced=str(merged),
         is_injective=injective,
         is_contiguous=_is_contiguous(layout, injective),
         run=max_alignment(layout) if _plain_offsets(plain) else 1,

@@ -21,6 +21,7 @@ from tilewright.viz.palette import FILLS, SHARED
 SCRIPTS: tuple[str, ...] = (
     "notation.js",
     "algebra.js",
+    "compose.js",
     "analysis.js",
     "derive.js",
     "draw.js",

@@ -1,8 +1,8 @@
 """Figure: what a picture says, before it is text, SVG or LaTeX.
 
 A figure is rows of grids; a grid is a table of cells with labelled rows and columns.  The builders
-(`pictures`, `atom_pictures`) make figures; `text`, `svg` and `latex` print them; `Drawing` holds one
-and speaks Jupyter's protocol.
+(`pictures`, `atom_pictures`) make figures; `text`, `svg` and `latex` print them; `Drawing` holds
+one and speaks Jupyter's protocol.
 """
 
 from __future__ import annotations

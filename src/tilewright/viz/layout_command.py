@@ -298,7 +298,8 @@ def find_atom(name: str) -> MmaAtom | CopyAtom:
     >>> find_atom("SM75_U32x4_LDSM_N").num_threads
     32
     """
-    atoms: dict[str, MmaAtom | CopyAtom] = {a.name: a for a in (*ALL_MMA_ATOMS, *ALL_COPY_ATOMS)}
+    atoms: dict[str, MmaAtom | CopyAtom] = {a.name: a for a in ALL_MMA_ATOMS}
+    atoms |= {a.name: a for a in ALL_COPY_ATOMS}
     if name in atoms:
         return atoms[name]
     within = [known for known in atoms if name.lower() in known.lower()]

@@ -189,8 +189,8 @@ def _owners(layout: Layout, count: int) -> dict[int, list[tuple[int, int]]]:
             index = layout((thread, value))
             if not isinstance(index, int) or not 0 <= index < count:
                 raise LayoutError(
-                    f"thread {thread}, value {value} of {layout} is at {fmt(index)}, outside a tile "
-                    f"of {count} elements"
+                    f"thread {thread}, value {value} of {layout} is at {fmt(index)}, outside a "
+                    f"tile of {count} elements"
                 )
             owners.setdefault(index, []).append((thread, value))
     return owners

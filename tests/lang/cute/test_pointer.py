@@ -5,6 +5,7 @@ from traced import SHARED_BASE, addresses, kernel
 
 from tilewright.errors import LayoutError, TypeMismatchError
 from tilewright.ir.ops import arith, memory
+from tilewright.ir.types import Space
 from tilewright.lang.cute import arch
 from tilewright.lang.cute.pointer import AddressSpace, Pointer, make_ptr, recast_ptr
 from tilewright.lang.cute.smem import SmemAllocator
@@ -82,7 +83,7 @@ def test_stage_offsets_stay_out_of_the_swizzle() -> None:
         for s in (0, 1, stage):
             for column in (0, 8, 16):
                 row[column, s]
-        flips = [op for op in k.all(arith.Xor)[xors:]]
+        flips = k.all(arith.Xor)[xors:]
         # columns 8 and 16 of each stage: one XOR with a constant, on the swizzled row.
         assert len(flips) == 6
         loads = k.all(memory.Load)
@@ -145,7 +146,7 @@ def test_wrong_use_is_refused() -> None:
             p.with_swizzle(Swizzle(3, 4, 3))
         with pytest.raises(LayoutError, match=r"recast_ptr: offset 1 of bf16 elements is not a"):
             recast_ptr(p + 1, dtype=Float32)
-        with pytest.raises(TypeMismatchError, match=r"make_ptr: expected a pointer, got int 4096"):
+        with pytest.raises(TypeMismatchError, match=r"make_ptr: expected a pointer, got int"):
             make_ptr(Float32, 4096)
         with pytest.raises(TypeMismatchError, match=r"make_ptr: the pointer is in gmem, not in sm"):
             make_ptr(Float32, p, AddressSpace.smem)
@@ -156,17 +157,11 @@ def test_wrong_use_is_refused() -> None:
         buffer = SmemAllocator().allocate_array(BFloat16, 512, 128)
         with pytest.raises(LayoutError, match=r"repeats every 1024 bytes, but the buffer is al"):
             buffer.with_swizzle(Swizzle(3, 4, 3))
-        registers = Pointer(k.argument(p.base.type.__class__(p.element, _rmem(), 16)))
+        registers = Pointer(k.argument(p.base.type.__class__(p.element, Space.RMEM, 16)))
         with pytest.raises(TypeMismatchError, match=r"toint: registers have no address"):
             registers.toint()
         with pytest.raises(TypeMismatchError, match=r"Pointer: expected a pointer value as base"):
             Pointer(Int32(k.number("n")).ir_value())
-
-
-def _rmem():  # noqa: ANN202
-    from tilewright.ir.types import Space
-
-    return Space.RMEM
 
 
 def test_a_swizzle_is_not_applied_twice() -> None:

@@ -22,6 +22,7 @@ CopyKind = Literal[
     "tma_store",
     "tma_reduce",
     "bulk",
+    "streaming",
     "shuffle",
     "movmatrix",
     "tmem_load",

@@ -33,7 +33,7 @@ def wide_copies() -> tuple[CopyAtom, ...]:
     return tuple(
         CopyAtom(
             name=f"SM100_{direction}_256bit_CACHE_NOALLOCATION",
-            kind="universal",
+            kind="streaming",
             thr_id=Layout(1, 0),
             src_layout=layout,
             dst_layout=layout,

@@ -5,12 +5,13 @@ Everything is computed in one walk; operations are numbered in the order of the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from tilewright.codegen.cuda.expr import Access
 from tilewright.ir.core import Block, Effect, Func, Op, Value
 from tilewright.ir.ops import arith, control, copy, memory, mma, sync
-from tilewright.ir.types import PtrType, Space
+from tilewright.ir.types import BOOLEAN, PtrType, ScalarType, Space
 
 _DESTINATION: dict[type[Op], str] = {
     memory.Store: "base",
@@ -31,6 +32,7 @@ _NO_WRITE = (
     *(sync.ElectOne, sync.WarpShuffle, sync.WarpVote, sync.WarpUniform, sync.SetMaxRegister),
     *(copy.TmaStore, copy.PrefetchDescriptor, copy.BulkCommit, copy.CpAsyncCommit),
 )
+_COLLECTIVE = (sync.ElectOne, sync.WarpVote)
 _OTHERS = (Access(Space.GMEM), Access(Space.SMEM))
 _ALL = (*_OTHERS, Access(Space.RMEM))
 
@@ -74,7 +76,16 @@ class Analysis:
         self._use_depth: dict[Value, int] = {}
         self._op_depth: dict[Op, int] = {}
         self._writes: dict[Op, tuple[Access, ...]] = {}
+        self.next: dict[Op, Op] = {}
+        """The operation after each one in its block, constants left out."""
+        self.choices: set[Op] = set()
+        """Branches that are conditional expressions."""
+        self.guards: dict[Op, str] = {}
+        """Branches that are `condition && x` or `condition || x`: which of the two."""
         self._walk(func.body, 0)
+        for op in reversed(self.index):
+            if isinstance(op, control.If):
+                self._classify(op)
         self.constant_params = _only_read(func)
 
     def _walk(self, block: Block, depth: int) -> None:
@@ -93,6 +104,59 @@ class Analysis:
             self.end[op] = len(self.index) - 1
             for v in op.results:
                 self._depth[v] = depth
+        work = [op for op in block.ops if not isinstance(op, arith.Constant)]
+        self.next.update(itertools.pairwise(work))
+
+    def _classify(self, op: control.If) -> None:
+        """Finds the branches that read better as expressions."""
+        arms = (op.then.ops[-1].operands, op.orelse.ops[-1].operands)
+        if not all(isinstance(r.type, ScalarType | PtrType) for r in op.results):
+            return
+        if len(op.results) == 1 and op.results[0].type == BOOLEAN:
+            for symbol, kept, block in (("&&", 1, op.then), ("||", 0, op.orelse)):
+                value, other = arms[kept][0], (op.orelse, op.then)[1 - kept]
+                settled = value is op.condition or _is_constant(value, symbol == "||")
+                if settled and self._inlines(other, 0, False) and self._inlines(block, 6, True):
+                    self.guards[op] = symbol
+                    if value is op.condition:
+                        self.uses[value] -= 1  # it will be written once
+                    return
+        small = self._inlines(op.then, 4, False) and self._inlines(op.orelse, 4, False)
+        if 1 <= len(op.results) <= 2 and small:
+            self.choices.add(op)
+
+    def _inlines(self, block: Block, most: int, collective: bool) -> bool:
+        """Whether a block is one expression of at most `most` operations.
+
+        With `collective` the last may be a warp's vote or election.
+        """
+        work = [o for o in block.ops[:-1] if not isinstance(o, arith.Constant)]
+        if work and collective and (isinstance(work[-1], _COLLECTIVE) or work[-1] in self.guards):
+            work.pop()
+        if len(work) > most:
+            return False
+        for o in work:
+            pure = o.effect is Effect.PURE or (isinstance(o, memory.Load) and not o.count)
+            if o.regions:
+                pure = (o in self.choices or o in self.guards) and not synchronises(o)
+            if not pure:
+                return False
+            if not all(isinstance(r.type, ScalarType | PtrType) for r in o.results):
+                return False
+            if any(self.uses.get(r, 0) != 1 for r in o.results):
+                return False
+        return True
+
+    def consumed_at_once(self, op: Op) -> bool:
+        """Whether the result's only use is the statement that comes right after `op`."""
+        user = self.next.get(op)
+        if user in self.guards or user in self.choices:
+            return False  # they may themselves be put off
+        return (
+            isinstance(user, control.If | control.Yield | memory.Store)
+            and self.uses.get(op.results[0], 0) == 1
+            and self.last_use[op.results[0]] == self.index[user]
+        )
 
     def used_in_deeper_loop(self, value: Value) -> bool:
         """Whether a use may run more often than the definition."""
@@ -109,6 +173,16 @@ class Analysis:
         if known is None:
             known = self._writes[op] = tuple(dict.fromkeys(_written(op)))
         return known
+
+
+def synchronises(op: Op) -> bool:
+    """Whether anything inside the regions of `op` has to happen where it is written."""
+    return any(o.effect is Effect.SYNC for region in op.regions for o in region.walk())
+
+
+def _is_constant(value: Value, wanted: bool) -> bool:
+    op = value.owner
+    return isinstance(op, arith.Constant) and op.value is wanted
 
 
 def _written(op: Op) -> Iterable[Access]:

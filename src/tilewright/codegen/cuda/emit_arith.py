@@ -245,15 +245,18 @@ def compare(em: Emitter, op: arith.Cmp) -> None:
 @emits(arith.Select)
 def select(em: Emitter, op: arith.Select) -> None:
     t = element_type(op.result.type)
-    small = t.bits < 32 and t is not BOOL
+    elementwise(em, op, lambda c, a, b: choose(c, a, b, t))
 
-    def scalar(c: Expr, a: Expr, b: Expr) -> Expr:
-        if t is BOOL and a.literal and b.literal:
-            return c if a.text == "true" else logical_not(c)
-        # Two literals that promote to int need no cast; two narrow variables do not either.
-        return conditional(c, a, b) if not small else narrow(conditional(c, a, b), t)
 
-    elementwise(em, op, scalar)
+def choose(c: Expr, a: Expr, b: Expr, t: DType) -> Expr:
+    """`c ? a : b`, of type `t`; for bool in terms of `&&` and `||` where one side is known."""
+    if t is BOOL and a.literal and b.literal:
+        return a if a.text == b.text else c if a.text == "true" else logical_not(c)
+    if t is BOOL and b.text == "false":
+        return binary("&&", c, a, regroup=True)
+    if t is BOOL and a.text == "true":
+        return binary("||", c, b, regroup=True)
+    return narrow(conditional(c, a, b), t)
 
 
 def logical_not(e: Expr) -> Expr:

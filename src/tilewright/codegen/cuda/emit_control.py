@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilewright.codegen.cuda.analysis import synchronises
 from tilewright.codegen.cuda.convert import convert
-from tilewright.codegen.cuda.emit_arith import logical_not, narrow
+from tilewright.codegen.cuda.emit_arith import choose, logical_not
 from tilewright.codegen.cuda.emitter import EMITTERS, Emitter, emits
-from tilewright.codegen.cuda.expr import Expr, Level, call, conditional
+from tilewright.codegen.cuda.expr import Expr, Level, binary, call, conditional
 from tilewright.codegen.cuda.operands import Operand, Place, Variable, Vec
 from tilewright.codegen.cuda.spelling import PATTERNS, alignment, ctype, declarator
-from tilewright.ir.core import Block, Effect, Op, Value
-from tilewright.ir.ops import arith, control
-from tilewright.ir.types import PtrType, ScalarType, Type, VecType, element_type
+from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.ops import control
+from tilewright.ir.types import PtrType, Type, VecType, element_type
 from tilewright.numeric.dtypes import BOOL, F32
 
 
@@ -185,13 +186,12 @@ def while_loop(em: Emitter, op: control.While) -> None:
     _bind(em, op.results, handed)
 
 
-_CHEAP = 4
-"""A branch of at most so many operations may become an arm of `?:`."""
-
-
 @emits(control.If)
 def branch(em: Emitter, op: control.If) -> None:
-    if op.results and _is_choice(em, op):
+    if op in em.facts.guards:
+        _guard(em, op)
+        return
+    if op in em.facts.choices:
         _choice(em, op)
         return
     condition = em.expr(op.condition)
@@ -227,36 +227,39 @@ def _arm(em: Emitter, block: Block, targets: Sequence[Variable]) -> list[str]:
     return lines
 
 
-def _is_choice(em: Emitter, op: control.If) -> bool:
-    """Whether both arms are small expressions: then the branch is a conditional expression."""
-    for block in (op.then, op.orelse):
-        work = [o for o in block.ops[:-1] if not isinstance(o, arith.Constant)]
-        if len(work) > _CHEAP or any(o.effect is not Effect.PURE for o in work):
-            return False
-        for o in work:
-            if any(em.facts.uses.get(r, 0) != 1 or r.name for r in o.results):
-                return False
-    return (
-        all(isinstance(r.type, ScalarType | PtrType) for r in op.results) and len(op.results) <= 2
-    )
-
-
 def _choice(em: Emitter, op: control.If) -> None:
+    """A branch as `condition ? a : b`."""
     condition = em.expr(op.condition)
     if len(op.results) > 1:
         condition = em.simple(condition, BOOL)
-    arms: list[list[Expr]] = []
-    for block in (op.then, op.orelse):
-        for o in block.ops[:-1]:
-            EMITTERS[type(o)](em, o)
-        arms.append([em.expr(v) for v in block.ops[-1].operands])
+    arms = [_expressions(em, block) for block in (op.then, op.orelse)]
     for r, a, b in zip(op.results, *arms, strict=True):
         if isinstance(r.type, PtrType):
             em.define(r, Place(conditional(condition, a, b), None, r.type))
-            continue
-        t = element_type(r.type)
-        chosen = conditional(condition, a, b)
-        em.define(r, narrow(chosen, t) if t is not BOOL else chosen)
+        else:
+            em.define(r, choose(condition, a, b, element_type(r.type)))
+
+
+def _guard(em: Emitter, op: control.If) -> None:
+    """A branch as `condition && x` or `condition || x`, where C++ evaluates `x` only if needed."""
+    condition = em.expr(op.condition)
+    symbol = em.facts.guards[op]
+    used, settled = (op.then, op.orelse) if symbol == "&&" else (op.orelse, op.then)
+    assert len(settled.ops[-1].operands) == 1, "one result"
+    e = binary(symbol, condition, _expressions(em, used)[0])
+    if synchronises(op):
+        em.effect_value(op, e)
+    else:
+        em.define(op.results[0], e)
+
+
+def _expressions(em: Emitter, block: Block) -> list[Expr]:
+    """The values of a block that is nothing but expressions."""
+    before, em.inline_only = em.inline_only, True
+    for o in block.ops[:-1]:
+        EMITTERS[type(o)](em, o)
+    em.inline_only = before
+    return [em.expr(v) for v in block.ops[-1].operands]
 
 
 def _single_if(lines: list[str]) -> bool:

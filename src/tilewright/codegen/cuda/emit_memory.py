@@ -7,7 +7,7 @@ offset.  Register arrays are C++ arrays, and pointers into them `array + constan
 from __future__ import annotations
 
 from tilewright.codegen.cuda.analysis import access_of
-from tilewright.codegen.cuda.emit_vector import IndexFormula
+from tilewright.codegen.cuda.emit_arith import define_vec
 from tilewright.codegen.cuda.emitter import Emitter, emits
 from tilewright.codegen.cuda.expr import (
     Access,
@@ -18,6 +18,7 @@ from tilewright.codegen.cuda.expr import (
     pointer_cast,
     with_memory,
 )
+from tilewright.codegen.cuda.index_formula import Picked
 from tilewright.codegen.cuda.operands import Place, Vec, array_vec, memory_vec
 from tilewright.codegen.cuda.prelude import asm, function
 from tilewright.codegen.cuda.spelling import alignment, ctype
@@ -165,28 +166,21 @@ def _apart(em: Emitter, value: Value, vec: Vec, write: Access) -> Vec:
 @emits(memory.Gather)
 def gather(em: Emitter, op: memory.Gather) -> None:
     place, access = em.place(op.base), access_of(op.base)
-    t = place.type
-    formula = IndexFormula.of(op.indices)
-    whole = memory_vec(place, t.dtype, max(op.indices) + 1, access)
-
-    def element(i: Expr) -> Expr:
-        if i.literal:
-            return whole.element(number(op.indices[int(i.text)]))
-        assert formula is not None, "only asked for symbolic indices if there is a formula"
-        return whole.element(formula(i))
-
-    em.define(
+    t, picked = place.type, Picked(op.indices)
+    whole = memory_vec(place, t.dtype, len(op.indices), access)
+    if op.indices == tuple(range(len(op.indices))):
+        em.define(op.result, whole)
+        return
+    packed = whole.pair if picked.pairs else None
+    define_vec(
+        em,
         op.result,
-        Vec(
-            t.dtype,
-            len(op.indices),
-            element,
-            symbolic=formula is not None,
-            reads=whole.reads,
-            memory=whole.memory,
-            pointwise=False,
-            free=True,
-        ),
+        lambda i: whole.element(picked(i)),
+        [whole],
+        (lambda i: packed(picked(i))) if packed else None,
+        symbolic=picked.symbolic,
+        pointwise=False,
+        free=True,
     )
 
 
@@ -194,19 +188,15 @@ def gather(em: Emitter, op: memory.Gather) -> None:
 def scatter(em: Emitter, op: memory.Scatter) -> None:
     place, value = em.place(op.base), em.vec(op.value)
     write = access_of(op.base)
-    if any(a.conflicts(write) for a in value.memory):
+    in_order = op.indices == tuple(range(len(op.indices)))
+    if in_order:
+        value = _apart(em, op.value, value, write)
+    elif any(a.conflicts(write) for a in value.memory):
         held = em.constant(value, op.value.type, op.value.name)
         assert isinstance(held, Vec), "a vector is held in an array"
         value = held
     em.flush((write,))
-    formula = IndexFormula.of(op.indices)
-    if formula is None or not value.symbolic or value.count <= 2:
-        for n, index in enumerate(op.indices):
-            target = place.at(number(index)).text
-            em.out.line(f"{target} = {value.element(number(n)).short};")
-        return
-    with em.element_loop(0, value.count) as i:
-        em.out.line(f"{place.at(formula(i)).text} = {value.element(i).short};")
+    em.fill(place, value, None if in_order else op.indices)
 
 
 @emits(memory.Copy)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilewright.codegen.cuda.emit_arith import define_vec, narrow, repeated, through_f32
 from tilewright.codegen.cuda.emitter import Emitter, assignment, emits
 from tilewright.codegen.cuda.expr import Expr, Level, binary, call, name, number
-from tilewright.codegen.cuda.operands import plus, times
+from tilewright.codegen.cuda.index_formula import IndexFormula
 from tilewright.codegen.cuda.spelling import ctype
 from tilewright.ir.ops import arith
 from tilewright.ir.types import element_type
@@ -95,51 +93,3 @@ def reduce(em: Emitter, op: arith.Reduce) -> None:
     with em.element_loop(1, vec.count) as i:
         em.out.line(assignment(total.text, combine(total, vec.element(i))))
     em.set(op.result, total)
-
-
-class IndexFormula:
-    """`indices[i]` as arithmetic on `i`: digits of a mixed radix, each with a stride.
-
-    >>> IndexFormula.of((4, 5, 6, 7))(name("i")).text
-    '4 + i'
-    >>> IndexFormula.of((0, 1, 8, 9))(name("i")).text
-    'i % 2 + i / 2 * 8'
-    >>> IndexFormula.of((0, 1, 3)) is None
-    True
-    """
-
-    def __init__(self, start: int, digits: Sequence[tuple[int, int]]) -> None:
-        self.start = start
-        self.digits = digits
-
-    @staticmethod
-    def of(indices: Sequence[int]) -> IndexFormula | None:
-        digits: list[tuple[int, int]] = []
-        level = list(indices)
-        while len(level) > 1:
-            step = level[1] - level[0]
-            run = 1
-            while run < len(level) and level[run] == level[0] + step * run:
-                run += 1
-            blocks, rest = divmod(len(level), run)
-            if rest or any(
-                level[b * run + r] != level[b * run] + step * r
-                for b in range(blocks)
-                for r in range(run)
-            ):
-                return None
-            digits.append((run, step))
-            level = level[::run]
-        return IndexFormula(indices[0], digits)
-
-    def __call__(self, i: Expr) -> Expr:
-        total = number(self.start)
-        weight = 1
-        for n, (size, step) in enumerate(self.digits):
-            digit = i if weight == 1 else binary("/", i, number(weight))
-            if n + 1 < len(self.digits):
-                digit = binary("%", digit, number(size))
-            weight *= size
-            if step:
-                total = plus(total, times(digit, step))
-        return total

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tilewright.codegen.cuda.analysis import Analysis
-from tilewright.codegen.cuda.expr import Access, Expr, name, number
+from tilewright.codegen.cuda.expr import Access, Expr, Level, name, number
 from tilewright.codegen.cuda.flight import retired_by_wait
+from tilewright.codegen.cuda.index_formula import Picked
 from tilewright.codegen.cuda.names import Names
 from tilewright.codegen.cuda.operands import Operand, Place, Variable, Vec, array_vec
 from tilewright.codegen.cuda.prelude import Prelude
@@ -71,6 +72,8 @@ class Emitter:
         self.destinations: dict[Value, Variable] = {}
         """Results of loops and branches that live in a variable of the enclosing block."""
         self.retired = retired_by_wait(func)
+        self.inline_only = False
+        """Inside an arm of a conditional expression no statement can be written."""
         self._bound: dict[Value, Operand] = {}
         self._pending: dict[Value, _Pending] = {}
 
@@ -136,6 +139,8 @@ class Emitter:
             self.materialise(value, operand, hint)
 
     def _inlines(self, value: Value, operand: Operand) -> bool:
+        if self.inline_only:
+            return True
         if self.facts.used_in_deeper_loop(value):
             return False
         if isinstance(operand, Expr):
@@ -188,6 +193,8 @@ class Emitter:
         result = op.results[0]
         if self.facts.uses.get(result, 0) == 0:
             self.out.line(f"{e.text};")
+        elif self.facts.consumed_at_once(op):
+            self._pending[result] = _Pending(e, 1)
         else:
             self.materialise(result, e)
 
@@ -205,21 +212,26 @@ class Emitter:
                 del self._pending[value]
                 self.materialise(value, operand)
 
-    def fill(self, into: Place, vec: Vec) -> None:
-        """Stores the elements of `vec` at `into`, in packed pairs where both sides allow it."""
+    def fill(self, into: Place, vec: Vec, indices: Sequence[int] | None = None) -> None:
+        """Stores the elements of `vec` at `into`, in packed pairs where both sides allow it.
+
+        Element `i` goes to `indices[i]`, or to `i` if there are none.
+        """
+        picked = Picked(indices)
         bits = vec.dtype.storage_bits
         packs = vec.count % 2 == 0 and bits < 32 and into.type.align % (bits // 4) == 0
+        packs = packs and picked.pairs
         pair = vec.pair if packs else None
         step = 2 if pair else 1
 
         def store(index: Expr) -> str:
             if pair is None:
-                return f"{into.at(index).text} = {vec.element(index).short};"
+                return f"{into.at(picked(index)).text} = {vec.element(index).short};"
             word = "u32" if bits == 16 else "u16"
-            target = into.plus(index).at(15)
+            target = into.plus(picked(index)).at(Level.UNARY)
             return f"*({word}*){target} = {pair(index).short};"
 
-        if not vec.symbolic or vec.count <= 2 * step:
+        if not (vec.symbolic and picked.symbolic) or vec.count <= 2 * step:
             for i in range(0, vec.count, step):
                 self.out.line(store(number(i)))
             return

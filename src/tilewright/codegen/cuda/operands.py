@@ -74,7 +74,9 @@ class Place:
 
     def pointer(self) -> Expr:
         """The address itself."""
-        return self.base if self.index is None else binary("+", self.base, self.index)
+        if self.index is None:
+            return self.base
+        return binary("+", self.base, self.index, regroup=True)
 
     def at(self, offset: Expr | None = None) -> Expr:
         """The element there, or `offset` elements further."""
@@ -100,8 +102,8 @@ class Place:
         if offset.text == "0":
             return self.pointer()
         if self.index is None:
-            return binary("+", self.base, offset)
-        return binary("+", self.base, plus(self.index, offset))
+            return binary("+", self.base, offset, regroup=True)
+        return binary("+", self.base, plus(self.index, offset), regroup=True)
 
 
 Operand = Expr | Vec | Place

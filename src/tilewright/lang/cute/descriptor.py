@@ -95,7 +95,8 @@ def make_descriptor_tensor(x: Any, row: MmaAtom, which: Literal["A", "B"]) -> Te
     values, mode = x.layout[0], swizzle_mode_of(p)
     element = row.dtype(which)
     nbytes = element.storage_bits // 8
-    if type(values.shape) is not tuple or len(values.shape) != 2:
+    extents = (size(values, [0]), size(values, [1])) if len(values) == 2 else ()
+    if extents != row.matrix_shape(which):
         raise TypeMismatchError(
             f"make_fragment_{which}: expected a partition, ((rows, K), ..), got {x.layout}",
             loc=trace.loc(),

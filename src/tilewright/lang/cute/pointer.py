@@ -145,7 +145,9 @@ class Pointer:
         new = Pointer.__new__(Pointer)
         new.base, new.static, new.swizzle = base, static, self.swizzle
         new.low, new._swizzled_low = low, None
-        if low is not None:
+        if low is not None and low is self.low:
+            new._swizzled_low = self._swizzled_low
+        elif low is not None:
             sw = new.element_swizzle()
             assert sw is not None, "only swizzled pointers keep a low offset"
             new._swizzled_low = sw(low)
@@ -157,9 +159,7 @@ class Pointer:
         if number is not None:
             if number == 0:
                 return self
-            new = self._moved(self.base, self.static + number)
-            new.low, new._swizzled_low = self.low, self._swizzled_low
-            return new
+            return self._moved(self.base, self.static + number, self.low)
         if not isinstance(offset, Numeric) or not type(offset).is_integer:
             raise TypeMismatchError(
                 f"pointer + {describe(offset)}: expected an integer offset", loc=trace.loc()

@@ -239,21 +239,21 @@ def alloc_shared(element: DType, count: int, align: int, label: str) -> Pointer:
     Raises: ResourceError if the target has not enough of it.
     """
     active = trace.require("allocating shared memory")
-    op = trace.emit(
-        AllocShared, dtype=element.name, count=count, align=align, label=label, name=label
-    )
     limit = getattr(active.target, "smem_per_block", None)
     if limit is not None:
-        made = [*active.func.body.walk(), op]
-        buffers = list(dict.fromkeys(b for b in made if isinstance(b, AllocShared)))
-        sizes = {b.label or "unnamed": dtype(b.dtype).bytes_for(b.count) for b in buffers}
-        total = sum(dtype(b.dtype).bytes_for(b.count) for b in buffers)
+        held = [op for op in active.func.body.walk() if isinstance(op, AllocShared)]
+        sizes = [(dtype(op.dtype).bytes_for(op.count), op.label or "unnamed") for op in held]
+        sizes.append((element.bytes_for(count), label or "unnamed"))
+        total = sum(nbytes for nbytes, _ in sizes)
         if total > limit:
-            largest = max(sizes, key=lambda n: sizes[n])
+            nbytes, largest = max(sizes)
             raise ResourceError(
                 f"shared memory: {total:,} bytes > {limit:,} on {active.target}, of which "
-                f"{largest} takes {sizes[largest]:,}",
+                f"{largest} takes {nbytes:,}",
                 loc=trace.loc(),
                 hint="use fewer stages or a smaller tile",
             )
+    op = trace.emit(
+        AllocShared, dtype=element.name, count=count, align=align, label=label, name=label
+    )
     return Pointer(op.results[0])

@@ -2,7 +2,7 @@
 
     D[M,N] = alpha * A[M,K] * B[N,K]^T + beta * C[M,N]
 
-Each block computes one tile of D with four warps in a 2x2 grid.  Tiles of A and B travel to a ring
+Each block computes one tile of D with a grid of warps.  Tiles of A and B travel to a ring
 of swizzled shared-memory stages by cp.async, a few k tiles ahead; what lies outside of A and B
 arrives as zeros.  Fragments are loaded one k step ahead of the mma that uses them.
 
@@ -24,19 +24,27 @@ from tilewright.utils import SmemAllocator
 
 NAME = "sm80_gemm"
 
-WARPS = (2, 2)
-THREADS = 32 * WARPS[0] * WARPS[1]
 CHUNK = 8
 """Elements of one cp.async: 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sm80GemmConfig:
-    """How the problem is cut up; `raster` rows of tiles are walked column by column."""
+    """How the problem is cut up.
 
-    tile_shape_mnk: tuple[int, int, int] = (128, 128, 32)
-    num_stages: int = 4
+    `warps` are the warps of a block along M and N, `blocks_per_sm` how many blocks share an SM
+    (and its registers); `raster` rows of tiles are walked column by column.
+    """
+
+    tile_shape_mnk: tuple[int, int, int] = (128, 128, 64)
+    num_stages: int = 3
+    warps: tuple[int, int] = (2, 2)
+    blocks_per_sm: int = 2
     raster: int = 8
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps[0] * self.warps[1]
 
     @property
     def smem_bytes(self) -> int:
@@ -68,8 +76,8 @@ def sm80_gemm_kernel(
     smem = SmemAllocator()
     sA = smem.allocate_tensor(mA.element_type, sA_layout, 128, label="sA")  # (BM, BK, STAGE)
     sB = smem.allocate_tensor(mB.element_type, sB_layout, 128, label="sB")  # (BN, BK, STAGE)
-    load_A = StageLoad(mA, sA, tile_m, (bm, bk), tidx)
-    load_B = StageLoad(mB, sB, tile_n, (bn, bk), tidx)
+    load_A = StageLoad(mA, sA, tile_m, (bm, bk), tidx, config.threads)
+    load_B = StageLoad(mB, sB, tile_n, (bn, bk), tidx, config.threads)
     for stage in range_constexpr(config.num_stages - 1):
         load_A.start(stage, stage)
         load_B.start(stage, stage)
@@ -89,13 +97,13 @@ class StageLoad:
     a chunk is copied where both of its coordinates lie inside the operand, else zeros are.
     """
 
-    def __init__(self, mX, sX, tile, tile_shape, thread):
+    def __init__(self, mX, sX, tile, tile_shape, thread, threads):
         across = tile_shape[1] // CHUNK
-        threads = cute.make_layout((THREADS // across, across), stride=(across, 1))
+        rows = cute.make_layout((threads // across, across), stride=(across, 1))
         op = cpasync.CopyG2SOp(cache_mode=cpasync.LoadCacheMode.GLOBAL)
         self.atom = cute.make_copy_atom(op, mX.element_type, num_bits_per_copy=128)
         values = cute.make_layout((1, CHUNK))
-        copy = cute.make_tiled_copy_tv(self.atom, threads, values).get_slice(thread)
+        copy = cute.make_tiled_copy_tv(self.atom, rows, values).get_slice(thread)
         gX = cute.local_tile(mX, tile_shape, (tile, None))  # (BX, BK, k)
         cX = cute.local_tile(cute.make_identity_tensor(mX.shape), tile_shape, (tile, None))
         self.shape = mX.shape
@@ -155,16 +163,30 @@ def multiply(tiled_mma, acc, sA, sB, load_A, load_B, thread, k_tiles, config):
 
 @cute.jit
 def store_tile(thr_mma, acc, mC, mD, tile_m, tile_n, tile, alpha, beta):
-    """Writes this thread's accumulators to D, each where it lies inside."""
+    """Writes this thread's accumulators to D, each where it lies inside, two at a time."""
     gD = cute.local_tile(mD, tile, (tile_m, tile_n))
     cD = cute.local_tile(cute.make_identity_tensor(mD.shape), tile, (tile_m, tile_n))
-    tCgD, tCcD = thr_mma.partition_C(gD), thr_mma.partition_C(cD)
-    for i in range_constexpr(cute.size(acc)):
-        if cute.elem_less(tCcD[i], mD.shape):
-            out = acc[i] * alpha
+    pairs, coords = as_pairs(thr_mma.partition_C(gD)), as_pairs(thr_mma.partition_C(cD))
+    values = as_pairs(acc)
+    for i in range_constexpr(cute.size(values, mode=[1])):
+        out = values[None, i].load() * alpha
+        if cute.elem_less(coords[1, i], mD.shape):
             if const_expr(mC is not None):
-                out = out + mC[tCcD[i]].to(Float32) * beta
-            tCgD[i] = out.to(mD.element_type)
+                c = cute.make_rmem_tensor(2, Float32)
+                c[0], c[1] = mC[coords[0, i]].to(Float32), mC[coords[1, i]].to(Float32)
+                out = out + c.load() * beta
+            pairs[None, i].store(out.to(mD.element_type))
+        elif cute.elem_less(coords[0, i], mD.shape):
+            one = out[0]
+            if const_expr(mC is not None):
+                one = one + mC[coords[0, i]].to(Float32) * beta
+            pairs[0, i] = one.to(mD.element_type)
+
+
+def as_pairs(tensor):
+    """(2, PAIRS): a C fragment's neighbouring columns, then everything else."""
+    flat = cute.flatten(tensor)
+    return cute.group_modes(flat, 1, cute.rank(flat))
 
 
 @cute.jit
@@ -187,22 +209,27 @@ def host(
     sB_layout = cute.tile_to_shape(atom, (bn, bk, config.num_stages), order=(0, 1, 2))
     tiled_mma = cute.make_tiled_mma(
         warp.MmaF16BF16Op(element, Float32, (16, 8, 16)),
-        cute.make_layout((*WARPS, 1)),
+        cute.make_layout((*config.warps, 1)),
         # Two n8 atoms side by side, so that one ldmatrix.x4 feeds both.
-        permutation_mnk=(16 * WARPS[0], 16 * WARPS[1], 16),
+        permutation_mnk=(16 * config.warps[0], 16 * config.warps[1], 16),
     )
     m, n = mD.shape
     tiles = cute.ceil_div(m, bm) * cute.ceil_div(n, bn)
     sm80_gemm_kernel(
         mA, mB, mC, mD, alpha, beta, tiled_mma, sA_layout, sB_layout, config
-    ).launch(grid=(tiles, 1, 1), block=(THREADS, 1, 1), min_blocks_per_mp=2)
+    ).launch(
+        grid=(tiles, 1, 1),
+        block=(config.threads, 1, 1),
+        min_blocks_per_mp=config.blocks_per_sm,
+    )
 
 
 def default_config(problem: GemmProblem, target: Target) -> Sm80GemmConfig:
-    """Four stages where shared memory holds two blocks of them, else three."""
-    config = Sm80GemmConfig()
-    fits_twice = 2 * config.smem_bytes <= target.smem_per_sm
-    return config if fits_twice else Sm80GemmConfig(num_stages=3)
+    """Deep k tiles where shared memory holds two blocks of them, else shallow ones."""
+    deep = Sm80GemmConfig()
+    if deep.blocks_per_sm * deep.smem_bytes <= target.smem_per_sm:
+        return deep
+    return Sm80GemmConfig(tile_shape_mnk=(128, 128, 32), num_stages=4)
 
 
 def can_implement(problem: GemmProblem, target: Target, config: Sm80GemmConfig) -> str | None:
@@ -224,10 +251,11 @@ def can_implement(problem: GemmProblem, target: Target, config: Sm80GemmConfig) 
             )
     if problem.k % CHUNK:
         return f"K = {problem.k} is no multiple of {CHUNK}: cp.async copies 16 bytes"
-    if bm % (16 * WARPS[0]) or bn % (16 * WARPS[1]) or bk not in (32, 64) or config.num_stages < 2:
+    along_m, along_n = (16 * w for w in config.warps)
+    if bm % along_m or bn % along_n or bk not in (32, 64) or config.num_stages < 2:
         return (
-            f"tile {bm}x{bn}x{bk}, {config.num_stages} stages: expected M and N by 32, "
-            "K of 32 or 64, at least 2 stages"
+            f"tile {bm}x{bn}x{bk}, {config.num_stages} stages: expected M by {along_m}, N by "
+            f"{along_n}, K of 32 or 64, at least 2 stages"
         )
     if config.smem_bytes > target.smem_per_block:
         return (
@@ -235,7 +263,7 @@ def can_implement(problem: GemmProblem, target: Target, config: Sm80GemmConfig) 
             f"of shared memory, {target.name} has {target.smem_per_block:,}; "
             "use fewer num_stages or a smaller tile"
         )
-    accumulators = bm * bn // THREADS
+    accumulators = bm * bn // config.threads
     if accumulators > 128:
         return f"tile {bm}x{bn} needs {accumulators} accumulators per thread; use 128x128 or less"
     return None

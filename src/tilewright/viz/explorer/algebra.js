@@ -1,4 +1,4 @@
-// The algebra: twins of tilewright/layout/{modes,compose,inverse,divide,multiply}.py.
+// The algebra: twins of tilewright/layout/{modes,inverse,divide,multiply}.py.
 
 /** `fn` on the plain layout under the swizzles. */
 const onPlain = (layout, fn) =>
@@ -33,150 +33,20 @@ function filterModes(layout) {
   return pairsOf(flat).filter(([s, d]) => d !== 0 && s !== 1);
 }
 
+/** The modes that move, by stride and extent, as they are. */
+const properModes = (layout) =>
+  pairsOf(layout).filter(([s, d]) => s !== 1 && d !== 0).sort((x, y) => x[1] - y[1] || x[0] - y[0]);
+
 function pairsOf(layout) {
   const strides = leavesOf(layout.stride);
   return leavesOf(layout.shape).map((s, i) => [s, strides[i]]);
-}
-
-/** The walk of B's modes over the digits of A; rules DIGITS and CARRY of compose.py. */
-class Walk {
-  constructor(a, b) {
-    this.a = a;
-    this.b = b;
-    [this.shapes, this.strides] = coalesceFlat(leavesOf(a.shape), leavesOf(a.stride), true);
-    this.reach = this.shapes.map(() => 0);
-    this.sign = 0;
-    this.mixed = this.low = false;
-  }
-  modes(s, d) {
-    if (!isTuple(s)) return this.leaf(s, d);
-    const parts = s.map((x, i) => this.modes(x, d[i]));
-    return [parts.map((p) => p[0]), parts.map((p) => p[1])];
-  }
-  leaf(s, d) {
-    const last = this.shapes.length - 1;
-    if (last < 0 || d === 0) return [s, 0];
-    if (s === 1) return [1, 0];
-    if (last === 0) return [s, d * this.strides[0]];
-    const sign = Math.sign(d);
-    this.mixed ||= this.sign === -sign;
-    this.sign = sign;
-    let rest = s, step = Math.abs(d);
-    const outS = [], outD = [];
-    for (let j = 0; j < last; j++) {
-      const extent = this.shapes[j];
-      if (extent === 0 || step % extent === 0) {
-        step = Math.floor(step / (extent || 1));
-        continue;
-      }
-      const fits = Math.ceil(extent / step);
-      if (rest > fits && (extent % step !== 0 || rest % fits !== 0)) this.uneven(s, d, j, rest, step);
-      const here = Math.min(rest, fits);
-      if (here > 1) {
-        outS.push(here);
-        outD.push(sign * step * this.strides[j]);
-        this.reach[j] += (here - 1) * step;
-        this.low = true;
-      }
-      [rest, step] = rest <= fits ? [1, 1] : [Math.floor(rest / here), 1];
-      if (rest === 1) break;
-    }
-    if (rest !== 1) {
-      outS.push(rest);
-      outD.push(sign * step * this.strides[last]);
-    }
-    return outS.length === 1 ? [outS[0], outD[0]] : [outS, outD];
-  }
-  uneven(s, d, j, rest, step) {
-    const extent = this.shapes[j];
-    const need = step >= extent ? `${step} % ${extent} == 0`
-      : extent % step ? `${extent} % ${step} == 0` : `${rest} % ${extent / step} == 0`;
-    throw new Refusal(
-      `composition: ${s}:${d} of B does not walk mode ${j} of A evenly: expected ${need} ` +
-      `(A = ${this.a}, B = ${this.b})`);
-  }
-  checkCarry(result) {
-    const overflow = this.reach.slice(0, -1).findIndex((r, j) => r >= this.shapes[j]);
-    if (overflow < 0 && !(this.mixed && this.low)) return;
-    const mode = Math.max(overflow, 0), total = sizeOf(this.b);
-    let why = "no carry between the modes can be excluded";
-    if (total <= 4096) {
-      const wrong = Array.from({ length: total }, (_, i) => i)
-        .find((i) => result.at(i) !== this.a.at(this.b.at(i)));
-      if (wrong === undefined) return;
-      why = `A(B(${wrong})) = ${this.a.at(this.b.at(wrong))}, but by modes ${result.at(wrong)}`;
-    }
-    throw new Refusal(
-      `composition: modes of B carry across mode ${mode} of A (size ${this.shapes[mode]}): ${why}`);
-  }
-}
-
-function compose(a, b) {
-  if (a instanceof Swizzle) {
-    if (isLayout(b)) return new Composed(a, 0, b);
-    throw new Refusal(`composition: expected a layout after ${a}`);
-  }
-  if (a instanceof Composed) return a.withOuter(compose(a.outer, b));
-  if (b instanceof Layout) {
-    const walk = new Walk(a, b);
-    const result = new Layout(...walk.modes(b.shape, b.stride));
-    walk.checkCarry(result);
-    return result;
-  }
-  if (b === null) return a;
-  if (isTuple(b)) {
-    const modes = a.modes();
-    if (b.length > modes.length) {
-      throw new Refusal(`composition: tiler of ${b.length} modes for a layout of ${modes.length}`);
-    }
-    return joinModes(b.map((t, i) => compose(modes[i], t)));
-  }
-  if (b instanceof Swizzle) return beforeSwizzle(a, b);
-  if (b instanceof Composed) {
-    if (!(b.inner instanceof Swizzle)) return new Composed(compose(a, b.inner), b.offset, b.outer);
-    const moved = beforeSwizzle(a, b.inner);
-    if (b.offset === 0) return moved.withOuter(compose(a, b.outer));
-    return new Composed(moved.inner, 0, new Composed(a, b.offset, b.outer));
-  }
-  return compose(a, new Layout(b, 1));
-}
-
-/** A o Sw == Sw' o A, where A moves the swizzled bits as single bits. */
-function beforeSwizzle(a, sw) {
-  if (sw.bits === 0) return new Composed(sw, 0, a);
-  const fail = () => {
-    throw new Refusal(
-      `composition: ${a} does not move the bits of ${sw} as bits; the composition is no swizzled layout`);
-  };
-  let seen = 0;
-  for (const [s, d] of pairsOf(a)) {
-    if (s < 1 || s & (s - 1)) fail();
-    if (s === 1) continue;
-    const mask = (s - 1) * d;
-    if (d < 1 || d & (d - 1) || mask & seen) fail();
-    seen |= mask;
-  }
-  if (Math.max(sw.sourceMask, sw.targetMask) >= sizeOf(a)) fail();
-  return new Composed(makeSwizzle(a.at(sw.sourceMask), a.at(sw.targetMask)), 0, a);
-}
-
-function makeSwizzle(source, target) {
-  const count = (x) => x.toString(2).replaceAll("0", "").length;
-  const low = (x) => log2(x & -x);
-  const bits = count(source);
-  for (const mask of [source, target]) {
-    if (count(mask) !== bits || mask !== (2 ** bits - 1) * 2 ** low(mask) || source & target) {
-      throw new Refusal(`make_swizzle: masks ${source} and ${target} are not runs of equally many bits`);
-    }
-  }
-  return new Swizzle(bits, Math.min(low(source), low(target)), low(source) - low(target));
 }
 
 /** Modes that fill the holes below each stride, and where the pattern ends. */
 function gaps(layout) {
   const shapes = [], strides = [];
   let end = 1;
-  filterModes(layout).sort((x, y) => x[1] - y[1]).forEach(([s, d], i) => {
+  properModes(layout).forEach(([s, d], i) => {
     const hole = Math.floor(d / end);
     if (hole < 1) {
       throw new Refusal(`complement: ${layout} is not injective: stride ${d} (sorted mode ${i}) ` +
@@ -208,6 +78,7 @@ function byMode(layout, tiler, fn) {
 
 function divideOne(layout, tile) {
   if (isNumber(tile)) {
+    if (tile < 1) throw new Refusal(`divide: a tile of ${tile} elements, expected at least 1`);
     if (!isTuple(layout.shape)) {
       return new Layout([tile, ceilDiv(layout.shape, tile)], [layout.stride, tile * layout.stride]);
     }
@@ -263,6 +134,7 @@ const DIVIDES = {
 };
 
 function multiply(block, tiler) {
+  if (isNumber(tiler) && tiler < 1) throw new Refusal(`product: ${tiler} copies, expected at least 1`);
   const { shapes, strides, end } = gaps(block);
   const free = new Layout([...shapes, 1], [...strides, end]);
   return joinModes([block, compose(free, tiler instanceof Layout ? tiler : new Layout(tiler, 1))]);

@@ -1,0 +1,22 @@
+"""Tests marked `gpu("sm_90a")` run where such a GPU is, and are skipped with the reason elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.arch.target import target
+from tilewright.runtime import driver
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        marker = item.get_closest_marker("gpu")
+        if marker is None:
+            continue
+        available = driver.is_available()
+        if not available:
+            item.add_marker(pytest.mark.skip(reason=f"no GPU: {available.reason}"))
+            continue
+        wanted, found = marker.args[0], driver.device_info().target
+        if target(found).sm < target(wanted).sm:
+            item.add_marker(pytest.mark.skip(reason=f"needs {wanted}, the GPU is {found}"))

@@ -1,0 +1,83 @@
+"""The kernels as CUDA text and as machine code: what a GPU would get, checked without one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tilewright.arch.target import target
+from tilewright.compiler import Compiled
+from tilewright.library.gemm import prepare_gemm, random_operands
+from tilewright.library.problem import GemmProblem
+from tilewright.runtime import cuda_api
+from tilewright.runtime.sass import opcode_counts
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "library"
+
+needs_nvrtc = pytest.mark.skipif(
+    cuda_api.nvrtc is None, reason="the cuda extra is not installed: no NVRTC"
+)
+
+
+def compiled(kernel: str, arch: str = "sm_90a", dtype: str = "bf16", c: bool = False) -> Compiled:
+    problem = GemmProblem.packed(256, 256, 64, ab=dtype, d=dtype, with_c=c)
+    a, b, given, out = random_operands(problem)
+    beta = 1.0 if c else 0.0
+    prepared = prepare_gemm(a, b, given, beta=beta, out=out, kernel=kernel, arch=arch)
+    assert prepared.compiled is not None
+    return prepared.compiled
+
+
+@pytest.mark.parametrize("kernel", ["sm90_gemm", "simt_gemm"])
+def test_cuda_text_is_golden(kernel: str) -> None:
+    """`UPDATE_GOLDEN=1 pytest tests/library/test_cubins.py` writes the files anew."""
+    text = compiled(kernel).source(line_info=False)
+    path = GOLDEN / f"{kernel}.cu"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text(), "read the difference; if it should be, run UPDATE_GOLDEN=1"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("c", [False, True], ids=["beta0", "with_C"])
+def test_sm90_gemm_is_what_hopper_wants(c: bool) -> None:
+    """Compiling raises for a spill, a serialised wgmma, or an ignored setmaxnreg (C75xx)."""
+    cubin = compiled("sm90_gemm", c=c).cubin()
+    assert cubin.registers == {"sm90_gemm_kernel": 168}
+    assert cubin.warnings == ()
+    assert (cubin.spill_stores, cubin.spill_loads, cubin.stack_bytes) == (0, 0, 0)
+    counts = opcode_counts(cubin.cubin)
+    assert counts["HGMMA.64x256x16.F32.BF16"] == 4  # one k tile: not unrolled, not peeled
+    assert counts["UTMALDG.2D"] == 2
+    assert counts["UTMASTG.2D"] == 4
+    assert counts["STSM.16.M88.4"] == 16
+    assert counts["USETMAXREG.DEALLOC.CTAPOOL"] == counts["USETMAXREG.TRY_ALLOC.CTAPOOL"] == 1
+    assert not any(op.startswith(("LDL", "STL")) for op in counts)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_sm80_gemm_uses_tensor_cores(arch: str, dtype: str) -> None:
+    cubin = compiled("sm80_gemm", arch, dtype).cubin()
+    assert (cubin.spill_stores, cubin.spill_loads) == (0, 0)
+    counts = opcode_counts(cubin.cubin)
+    k = 64 if target(arch).smem_per_sm > 2 * 98304 else 32
+    assert sum(n for op, n in counts.items() if op.startswith("HMMA.16816")) == 2 * k
+    assert any(op.startswith("LDGSTS") for op in counts)
+    assert any(op.startswith("LDSM.16") for op in counts)
+    assert not any(op.startswith(("LDL", "STL")) for op in counts)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+def test_simt_gemm_keeps_its_registers(arch: str) -> None:
+    cubin = compiled("simt_gemm", arch, "f32").cubin()
+    assert (cubin.spill_stores, cubin.spill_loads) == (0, 0)
+    counts = opcode_counts(cubin.cubin)
+    assert counts["FFMA"] >= 512  # 8 k steps of 8x8, unrolled
+    assert any(op.startswith("LDS.128") for op in counts)
+    assert not any(op.startswith(("LDL", "STL")) for op in counts)
