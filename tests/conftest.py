@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tilewright.arch.target import target
 from tilewright.runtime import driver
+
+# Shared machines are slow at times: a slow example is no failure.
+settings.register_profile("tilewright", deadline=None)
+settings.load_profile("tilewright")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,5 +1,7 @@
 """Every construct, captured and run on numbers, means what it means in Python."""
 
+# ruff: noqa: ARG001, SIM108, RET504 (what is tested is the code as written)
+
 import functools
 
 import pytest

@@ -1,5 +1,7 @@
 """What cannot be captured is refused at its own line, with the reason and the remedy."""
 
+# ruff: noqa: ARG001, SIM108, F841 (what is tested is the code as written)
+
 import os
 import subprocess
 import sys
@@ -263,7 +265,7 @@ def test_range_bounds():
     )
 
 
-def test_functions_without_source(tmp_path):
+def test_functions_without_source():
     scope = {"kernel": kernel, "jit": jit}
     exec("@jit\ndef made(a):\n    return a\n", scope)
     with pytest.raises(CaptureError) as e:

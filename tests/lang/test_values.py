@@ -133,7 +133,7 @@ def test_run_time_arithmetic_is_pythons():
             *(a + b, a - b, a * b, a // b, a % b, a & b, a | b, a ^ b),
             *(a + 3, 3 - a, 2 * a, 7 // b, a % 5, a << 2, a >> 1, 1 << (b & 7)),
             *(-a, +a, abs(a), ~a, a**3, divmod(a, b), a / b),
-            *(a == b, a != b, a < b, a <= b, a > b, a >= b, 2 < a),
+            *(a == b, a != b, a < b, a <= b, a > b, a >= b, a > 2),
         ]
 
     made = Captured(f, 1, 2)
@@ -184,13 +184,10 @@ def test_python_may_ask_for_known_numbers():
     assert repr(Float32(1.5)) == "Float32(1.5)"
     assert hash(Int32(3)) == hash(3)
     with pytest.raises(TypeMismatchError, match=r"an int is needed here, got Float32\(1.5\)"):
-        [1, 2][Float32(1.5)]  # noqa: B018
+        [1, 2][Float32(1.5)]
 
 
 def test_python_may_not_ask_for_run_time_numbers():
-    def f(a, ask):
-        return ask(a)
-
     for ask, need, hint in (
         (operator.index, "Python needs it as an int here", "range_constexpr"),
         (lambda a: int.__call__(a), "int() needs the number", "Int32(x)"),
@@ -198,12 +195,12 @@ def test_python_may_not_ask_for_run_time_numbers():
         (operator.truth, "its truth decides what Python does next", "branch on it"),
     ):
         with pytest.raises(CaptureError) as e:
-            run(lambda_free(f, ask), 1)
+            run(asking(ask), 1)
         assert need in e.value.message
         assert hint in e.value.hint
 
 
-def lambda_free(f, ask):
+def asking(ask):
     def g(a):
         return ask(a)
 
@@ -231,7 +228,7 @@ def test_what_has_no_arithmetic():
     assert e.value.hint == "convert first, such as x.to(Float32)"
     with pytest.raises(DTypeError, match="or: expected integers or Booleans, got Float32"):
         Float32(1) | 1
-    with pytest.raises(DTypeError, match="shift: expected integers, got Int32 1 and float 1.5"):
+    with pytest.raises(DTypeError, match=r"shift: expected integers, got Int32 1 and float 1\.5"):
         Int32(1) << 1.5
     with pytest.raises(TypeError, match="unsupported operand"):
         Int32(1) + "1"

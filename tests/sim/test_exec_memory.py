@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.errors import LaunchError, ResourceError, SimulationError
-from tilewright.ir.ops import memory, sync
+from tilewright.ir.ops import arith, memory, sync
 from tilewright.numeric.convert import convert
 from tilewright.numeric.dtypes import BF16, BOOL, F32, I8, I32, I64, U8, U32
 from tilewright.sim.machine import GlobalMemory, SimOptions
@@ -75,6 +75,44 @@ def test_register_arrays(kit):
     want = a.copy()
     want[:, [0, 1, 6, 7]] = a[:, [7, 6, 0, 1]]
     np.testing.assert_array_equal(b, want)
+
+
+@pytest.mark.parametrize("warps", [1, 2])
+def test_gather_and_scatter_in_any_order(kit, warps):
+    k = kit(kit.gmem(F32), kit.gmem(F32))
+    x, o = k.args
+    r = k.registers(F32, 8, "acc")
+    t = k.mul(k.tid(), 8)
+
+    def work():
+        for i in (0, 4):
+            k.do(memory.Store, k.at(r, i), k.load(x, k.add(t, i), count=4, divisor=4))
+        v = k.v(memory.Gather, r, indices=(7, 0, 5, 0))
+        k.do(memory.Scatter, r, v, indices=(1, 3, 5, 6))
+        k.do(memory.Scatter, r, v, indices=(2, 0, 4, 2))  # the last of two stays
+        for i in (0, 4):
+            k.do(memory.Store, k.at(o, k.add(t, i), 4), k.load(r, i, count=4))
+
+    k.if_(k.cmp("eq", k.mod(k.tid(), warps), 0), work)  # threads that are not consecutive
+    a = np.random.default_rng(0).standard_normal((32, 8)).astype(np.float32)
+    b = np.zeros_like(a)
+    k.run(a, b)
+    want = a.copy()
+    want[:, [1, 3, 5, 6]] = a[:, [7, 0, 5, 0]]
+    want[:, [0, 4, 2]] = a[:, [0, 5, 0]]
+    want[np.arange(32) % warps != 0] = 0
+    np.testing.assert_array_equal(b, want)
+
+
+def test_gather_outside_the_array(kit):
+    k = kit()
+    r = k.registers(F32, 4, "acc")
+    k.do(memory.Store, r, k.v(arith.Splat, k.c(0, F32), count=4))
+    v = k.v(memory.Gather, r, indices=(3, 1, 4))
+    k.do(memory.Scatter, r, v, indices=(3, 1, 5))
+    report = k.run(quiet=True)
+    assert kinds(report) == ["register_index"] * 2
+    assert "index 4 of register array acc, which has 4 elements" in report.findings[0].message
 
 
 def test_register_views_of_other_types(kit):

@@ -57,7 +57,8 @@ def derive(op: str, a: str, b: str = "") -> Derivation:
     if op.startswith("divide/"):
         return derive_divide(layout, read_tiler(b), form)
     if op.startswith("product/"):
-        return derive_product(layout, read_tiler(b), form)
+        read: Any = read_layout if form in ("blocked", "raked") else read_tiler
+        return derive_product(layout, read(b), form)
     assert op.startswith("inverse/")
     return derive_inverse(layout, form)
 

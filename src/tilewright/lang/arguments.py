@@ -109,7 +109,7 @@ class Signature:
 
         Raises: TypeMismatchError naming the argument.
         """
-        made = {}
+        made: dict[str, Any] = {}
         for name, value in bound.items():
             annotation = self.parameters[name].annotation
             what = f"argument {name} of {self.name}"
@@ -124,7 +124,7 @@ class Signature:
 
     def call_form(self, bound: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The positional and keyword arguments that pass `bound`."""
-        made = inspect.BoundArguments(self.python, dict(bound))  # type: ignore[arg-type]
+        made = inspect.BoundArguments(self.python, dict(bound))
         return made.args, made.kwargs
 
 

@@ -133,7 +133,7 @@ class Branch:
             elif a is b:
                 merged[key] = a
             elif is_undefined(a) or is_undefined(b):
-                check_length(key, a, b, self.places, self.loc, _ARMS)
+                check_length(key, self.places, self.loc, _ARMS[is_undefined(a)])
                 merged[key] = UNDEF
             else:
                 merged[key] = a

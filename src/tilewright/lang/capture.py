@@ -81,8 +81,7 @@ def _compile(fn: FunctionType, node: ast.FunctionDef) -> CodeType:
     ast.copy_location(inner, node)
     ast.fix_missing_locations(outer)
     flags = old.co_flags & _FUTURE
-    module = compile(outer, old.co_filename, "exec", flags=flags, dont_inherit=True)
-    code = module
+    code: CodeType = compile(outer, old.co_filename, "exec", flags=flags, dont_inherit=True)
     for name in ("_tw_outer", *([owner[0]] if inner is not node else []), node.name):
         code = next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)
     return code.replace(co_qualname=old.co_qualname)

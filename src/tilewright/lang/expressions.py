@@ -99,7 +99,7 @@ class ExpressionRewriter(ast.NodeTransformer):
 
     def _compared(self, node: ast.Compare, a: ast.expr, op: ast.cmpop, b: ast.expr) -> ast.expr:
         if isinstance(op, ast.In | ast.NotIn):
-            inside = cast(ast.expr, at(call(attribute(RUNTIME, "contains"), a, b), node))
+            inside = at(call(attribute(RUNTIME, "contains"), a, b), node)
             return inside if isinstance(op, ast.In) else self._not(inside, node)
         return cast(ast.expr, at(ast.Compare(a, [op], [b]), node))
 

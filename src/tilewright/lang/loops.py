@@ -179,7 +179,7 @@ class _RunTimeLoop:
             if a is b:
                 continue
             if is_undefined(a) or is_undefined(b):
-                check_length(key, a, b, self.places, self.loc, _AROUND)
+                check_length(key, self.places, self.loc, _AROUND[is_undefined(a)])
                 continue
             for pair in compare(key, a, b, self.places, self.site, self.loc, _AROUND):
                 cell = (key, pair.path)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeVar
+
+T = TypeVar("T", bound=ast.AST)
 
 RUNTIME = "__tw__"
 """The name under which a captured function knows its `control.Runtime`."""
 
 
-def at(node: Any, place: Any) -> Any:
+def at(node: T, place: Any) -> T:
     """`node` at the source position of `place`, with whatever inside has none."""
     ast.copy_location(node, place)
     return ast.fix_missing_locations(node)
@@ -33,11 +35,11 @@ def name_tuple(names: Sequence[str], ctx: ast.expr_context) -> ast.expr:
 
 
 def assign(name: str, value: ast.expr, place: Any) -> ast.stmt:
-    return cast(ast.stmt, at(ast.Assign([name_node(name, ast.Store())], value), place))
+    return at(ast.Assign([name_node(name, ast.Store())], value), place)
 
 
 def choice_result(place: Any) -> ast.expr:
-    return cast(ast.expr, at(call(attribute(RUNTIME, "choice_result")), place))
+    return at(call(attribute(RUNTIME, "choice_result")), place)
 
 
 def last_line(name: str, body: Sequence[ast.stmt]) -> int:

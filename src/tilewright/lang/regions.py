@@ -89,16 +89,13 @@ def compare(
         raise mismatch_error(key, found, places, site, loc, where) from None
 
 
-def check_length(
-    key: Key, a: Any, b: Any, places: Places, loc: Loc | None, where: tuple[str, str]
-) -> None:
-    """Refuses lists and dicts that grow or shrink; `a` or `b` is undefined.
+def check_length(key: Key, places: Places, loc: Loc | None, present: str) -> None:
+    """Refuses lists and dicts that grow or shrink: the cell exists only where `present` says.
 
     Raises: TypeMismatchError naming the list or dict, and the item.
     """
     if isinstance(key, str) or not isinstance(places.objects[key[0]], list | dict):
         return
-    present = where[1] if is_undefined(a) else where[0]
     raise TypeMismatchError(
         f"{places.describe(key)} exists only {present}: a list or dict cannot change its length"
         " at run time",

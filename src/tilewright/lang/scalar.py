@@ -130,7 +130,7 @@ class Scalar(metaclass=NumericMeta):
 
     def bitcast(self, kind: type[N]) -> N:
         """The same bits as another type of the same width."""
-        return kind._of(trace.value(arith.Bitcast, self.ir_value(), dtype=kind.dtype.name))
+        return kind._of(trace.value(arith.Bitcast, self.ir_value(), dtype=kind._row.name))
 
     def __hash__(self) -> int:
         return hash(self.raw)

@@ -20,7 +20,7 @@ def read_layout(text: str, what: str = "layout") -> Layout | ComposedLayout:
     >>> print(read_layout("(4,8)"), read_layout("Sw<2,0,3> o (8,4):(4,1)"))
     (4,8):(1,4) Sw<2,0,3> o 0 o (8,4):(4,1)
     """
-    value = parse_layout(_with_offset(text))
+    value = parse_layout(_completed(text))
     if isinstance(value, (Layout, ComposedLayout)):
         return value
     if isinstance(value, Swizzle) or value is None or _has_wildcard(value):
@@ -30,10 +30,12 @@ def read_layout(text: str, what: str = "layout") -> Layout | ComposedLayout:
     return Layout(value)
 
 
-def _with_offset(text: str) -> str:
-    """``Sw<..> o L`` is short for ``Sw<..> o 0 o L``."""
+def _completed(text: str) -> str:
+    """``Sw<..> o L`` is short for ``Sw<..> o 0 o L``; L may be a bare shape there too."""
     parts = re.split(r"\s+o\s+", text)
-    return " o ".join([parts[0], "0", parts[1]]) if len(parts) == 2 else text
+    if len(parts) > 1 and ":" not in parts[-1]:
+        parts[-1] = str(read_layout(parts[-1]))
+    return " o ".join([parts[0], "0", parts[1]]) if len(parts) == 2 else " o ".join(parts)
 
 
 def _has_wildcard(value: Any) -> bool:
@@ -73,7 +75,7 @@ def read_tiler(text: str) -> Any:
         if not bare.endswith(">"):
             raise LayoutError(f"tiler: expected '>' at the end of {text!r}")
         return tuple(read_tiler(part) for part in _split(bare[1:-1]))
-    value = parse_layout(_with_offset(bare))
+    value = parse_layout(_completed(bare))
     if isinstance(value, (Swizzle, ComposedLayout)):
         raise LayoutError(f"tiler: expected a layout, an int or a tuple; got {text!r}")
     return value

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.errors import DTypeError
 from tilewright.numeric.dtypes import E8M0, F64, DType
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt  # slow to import, and only type checkers read it
+
+Array = np.ndarray[Any, np.dtype[Any]]
 Rounding = Literal["rn", "rz", "rp", "rm", "rna", "rni", "rzi", "rpi", "rmi"]
 
 # PTX's words.  To floats: nearest even, toward zero, up, down, nearest with ties away from zero.

@@ -13,7 +13,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.errors import LaunchError
 from tilewright.numeric.dtypes import ALL_DTYPES, DType
@@ -73,7 +72,7 @@ def as_array(obj: object, argument: str = "argument") -> ArrayView:
     return reader(obj, argument)
 
 
-def host_bytes(view: ArrayView) -> tuple[npt.NDArray[np.uint8], int]:
+def host_bytes(view: ArrayView) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], int]:
     """The caller's own memory from the lowest to the highest element, and its base address.
 
     Writing to the buffer writes to the array.  Element (i, j, ...) lies at byte
@@ -143,7 +142,7 @@ _NUMPY_ROWS: dict[np.dtype[Any], DType] = {
 }
 
 
-def _read_numpy(array: npt.NDArray[Any], argument: str) -> ArrayView:
+def _read_numpy(array: np.ndarray[Any, np.dtype[Any]], argument: str) -> ArrayView:
     # Never through __dlpack__: NumPy refuses to export ml_dtypes and read-only arrays by it.
     row = _NUMPY_ROWS.get(array.dtype)
     if row is None:

@@ -226,12 +226,16 @@ def gather(op: memory.Gather, context: Context) -> Step:
 
         return together
 
+    columns = np.array(op.indices)
+
     def step(g: Group) -> None:
         array, at = g.slots[ib]
-        read = array.read if type(at) is int else array.read_at
+        if type(at) is int:
+            g.slots[out] = array.read_columns(g, columns + at, op)
+            return
         made = np.empty((g.n, count), dt)
         for start, length, column in runs:
-            made[:, column : column + length] = read(g, at + start, length, op)
+            made[:, column : column + length] = array.read_at(g, at + start, length, op)
         g.slots[out] = made
 
     return step
@@ -241,10 +245,16 @@ def gather(op: memory.Gather, context: Context) -> Step:
 def scatter(op: memory.Scatter, context: Context) -> Step:
     ib, iv = context.slot(op.base), context.slot(op.value)
     runs = _runs(op.indices)
+    columns = np.array(op.indices)
+    # The last of two values for one element stays: only runs say which is the last.
+    scattered = len(runs) > 2 and len(set(op.indices)) == len(op.indices)
 
     def step(g: Group) -> None:
         array, at = g.slots[ib]
         v = g.slots[iv]
+        if scattered and type(at) is int:
+            array.write_columns(g, columns + at, v, op)
+            return
         write = array.write if type(at) is int else array.write_at
         for start, length, column in runs:
             write(g, at + start, length, v[:, column : column + length], op)

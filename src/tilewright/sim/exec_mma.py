@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.arch.mma.atom import MmaAtom, Operand
+from tilewright.arch.mma.atom import MmaAtom
 from tilewright.arch.mma.registry import mma_atom
 from tilewright.ir.core import Op
 from tilewright.ir.ops import mma
-from tilewright.sim.exec_warp import check_full
+from tilewright.numeric.dtypes import DType
+from tilewright.sim.exec_warp import WARP, check_full
 from tilewright.sim.group import Group
 from tilewright.sim.inflight import Wgmma, WgmmaPipe
 from tilewright.sim.registers import RegisterArray
@@ -26,12 +27,11 @@ from tilewright.sim.tensor_cores import (
 from tilewright.sim.values import Array, Val
 
 
-def _typed(pointer: Val, atom: MmaAtom, which: Operand) -> tuple[RegisterArray, int]:
+def _typed(pointer: Val, t: DType) -> tuple[RegisterArray, int]:
     """The register array as elements of the operand's type."""
     array, at = pointer
-    t = atom.dtype(which)
     if type(at) is not int:
-        raise ValueError(f"operand {which} of {atom.name} is at an index that differs by thread")
+        raise ValueError("an operand is at a register index that differs by thread")
     if array.dtype is t:
         return array, at
     return array.view(t), at * array.bits // t.storage_bits
@@ -44,32 +44,36 @@ def mma_sync(op: mma.Mma, context: Context) -> Step:
     if atom.kind == "fma":
         return _fma(op, atom, slots)
     m, n, k = atom.shape_mnk
-    d_rows = row_major(atom.layout_c, m)
-    c_inverse = inverse(atom.layout_c)
+    d_type, a_type, b_type, c_type = (atom.dtype(w) for w in ("D", "A", "B", "C"))
+    counts = tuple(atom.num_values(w) for w in ("A", "B", "C"))
+    # Where the values of a warp's fragments stand, as matrices [m, k], [k, n] and [m, n].
+    places = (
+        inverse(atom.layout_a).reshape(k, m).T,
+        inverse(atom.layout_b).reshape(k, n),
+        inverse(atom.layout_c).reshape(n, m).T,
+    )
+    d_places = row_major(atom.layout_c, m).reshape(-1)
+    integer = d_type.is_integer
 
-    def fragment(g: Group, pointer: Val, which: Operand) -> Array:
-        array, at = _typed(pointer, atom, which)
-        return array.read(g, at, atom.num_values(which), op).reshape(g.n // 32, -1)
+    def matrices(g: Group, pointer: Val, which: int, t: DType) -> Array:
+        array, at = _typed(pointer, t)
+        held = array.read(g, at, counts[which], op).reshape(g.n // WARP, -1)
+        return np.asarray(held.take(places[which], axis=1))
 
     def step(g: Group) -> None:
         check_full(g, op)
-        if not g.full or g.n % 32:
+        if not g.full or g.n % WARP:
             return
-        d, a, b, c = (g.slots[s] for s in slots)
-        fa = fragment(g, a, "A")[:, inverse(atom.layout_a)].reshape(-1, k, m)
-        fb = fragment(g, b, "B")[:, inverse(atom.layout_b)].reshape(-1, k, n)
-        wide = np.matmul(
-            widened(fa, atom.a_dtype).swapaxes(1, 2), widened(fb, atom.b_dtype)
-        )  # [warps, m, n]
-        fc = fragment(g, c, "C")[:, c_inverse].reshape(-1, n, m).swapaxes(1, 2)
-        if atom.d_dtype.is_integer:
-            total = (wide.astype(np.int64) + fc).astype(np.int32)
-        else:
-            total = wide + fc.astype(wide.dtype)
-        array, at = _typed(d, atom, "D")
-        held = total.reshape(g.n // 32, m * n).take(d_rows, axis=1).reshape(g.n, -1)
-        array.write(g, at, atom.num_values("C"), held.astype(array.data.dtype), op)
-        g.run.counters.flops += 2 * m * n * k * (g.n // 32)
+        s = g.slots
+        a = widened(matrices(g, s[slots[1]], 0, a_type), a_type)
+        b = widened(matrices(g, s[slots[2]], 1, b_type), b_type)
+        c = matrices(g, s[slots[3]], 2, c_type)
+        product = np.matmul(a, b)
+        total = product.astype(np.int64) + c if integer else product + c.astype(product.dtype)
+        array, at = _typed(s[slots[0]], d_type)
+        held = total.reshape(g.n // WARP, m * n).take(d_places, axis=1).reshape(g.n, -1)
+        array.write(g, at, counts[2], held.astype(array.data.dtype), op)
+        g.run.counters.flops += 2 * m * n * k * (g.n // WARP)
 
     return step
 
@@ -79,9 +83,9 @@ def _fma(op: mma.Mma, atom: MmaAtom, slots: tuple[int, ...]) -> Step:
 
     def step(g: Group) -> None:
         s = g.slots
-        d = _typed(s[slots[0]], atom, "D")
-        a, b = _typed(s[slots[1]], atom, "A"), _typed(s[slots[2]], atom, "B")
-        c = _typed(s[slots[3]], atom, "C")
+        d = _typed(s[slots[0]], atom.d_dtype)
+        a, b = _typed(s[slots[1]], atom.a_dtype), _typed(s[slots[2]], atom.b_dtype)
+        c = _typed(s[slots[3]], atom.c_dtype)
         x, y, z = (array.read_one(g, at, op) for array, at in (a, b, c))
         dt = d[0].data.dtype
         if dt.kind in "iu" or dt == np.float64:
@@ -143,13 +147,13 @@ def wgmma(op: Any, context: Context) -> Step:
         if not _whole_warpgroups(g, op):
             return
         s = g.slots
-        d, d_at = _typed(s[i_d], atom, "D")
+        d, d_at = _typed(s[i_d], atom.d_dtype)
         if not 0 <= d_at <= d.count - count:
             d.read(g, d_at, count, op)  # reports the index
             return
         for i, w in enumerate(g.warpgroups):
             if from_registers:
-                a: Any = _typed(s[i_a], atom, "A")
+                a: Any = _typed(s[i_a], atom.a_dtype)
             else:
                 a = int(_of_warpgroup(g, op, s[i_a], i, "a"))
             b = int(_of_warpgroup(g, op, s[i_b], i, "b"))

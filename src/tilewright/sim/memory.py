@@ -11,11 +11,10 @@ import bisect
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.errors import LaunchError
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 PAGE = 4096
 GUARD = 1 << 20

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.ir.core import Op
 from tilewright.numeric.convert import storage_dtype
@@ -19,7 +18,7 @@ from tilewright.numeric.dtypes import DType
 from tilewright.numeric.packing import from_bytes, to_bytes
 from tilewright.sim.actor import Actor
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class RegisterState:
@@ -118,6 +117,30 @@ class RegisterArray:
             return
         self.data[g.rows, offset] = value
         self.after_write(g, offset, 1, op)
+
+    def read_columns(self, g: Actor, columns: Array, op: Op) -> Array:
+        """A copy of the elements `columns`, in any order: [threads, columns]."""
+        lo, hi = int(columns.min()), int(columns.max()) + 1
+        if lo < 0 or hi > self.count:
+            return self._outside(g, lo if lo < 0 else hi - 1, 1, op).repeat(len(columns), axis=1)
+        known = self.state.known.get(g.key)
+        if known is None or self.bits != self.unit or 0 in known[lo:hi] or self.state.any_busy:
+            for column in columns.tolist():
+                self.before_read(g, column, 1, op)
+        return np.asarray(self.data[g.rows].take(columns, axis=1))
+
+    def write_columns(self, g: Actor, columns: Array, value: Array, op: Op) -> None:
+        """Stores [threads, columns] to the elements `columns`."""
+        lo, hi = int(columns.min()), int(columns.max()) + 1
+        if lo < 0 or hi > self.count:
+            self._outside(g, lo if lo < 0 else hi - 1, 1, op)
+            return
+        if type(g.rows) is slice:
+            self.data[g.rows][:, columns] = value
+        else:
+            self.data[g.threads[:, None], columns] = value
+        for column in columns.tolist():
+            self.after_write(g, column, 1, op)
 
     def before_read(self, g: Actor, offset: int, count: int, op: Op) -> None:
         state = self.state
@@ -238,11 +261,14 @@ class RegisterArray:
             if type(offset) is int
             else self.read_at(g, offset, count, op)
         )
+        if self.bits >= 8:
+            return np.ascontiguousarray(values).view(np.uint8)
         return to_bytes(values, self.dtype)
 
     def write_bytes(self, g: Actor, offset: Any, data: Array, op: Op) -> None:
         count = max(data.shape[1] * 8 // self.bits, 1)
-        values = from_bytes(data, self.dtype, count)
+        plain = self.bits >= 8 and self.dtype.kind != "bool"
+        values = data.view(self.data.dtype) if plain else from_bytes(data, self.dtype, count)
         if type(offset) is int:
             self.write(g, offset, count, values, op)
         else:

@@ -15,13 +15,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.errors import SimulationError
 from tilewright.ir.types import PtrType, ScalarType, Space, TensorMapType, Type, VecType
 from tilewright.numeric.convert import storage_dtype
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 Val = Any
 """A value as described above."""
 

@@ -125,12 +125,12 @@ def derive_complement(a: AnyLayout, extent: Any = None) -> Derivation:
     """The complement of A in an extent: the holes below each stride, then the rest.
 
     >>> print(derive_complement(Layout((2, 2), (1, 6)), 24))
-    A                                      (2,2):(1,6)
-    sorted by stride                       (2,2):(1,6)
-    mode 2:1 begins at 1 where 1 is free   hole 1
-    mode 2:6 begins at 6 where 2 is free   hole 3:2
-    after the last mode, 24 / 12           repeats 2:12
-    complement                             (3,2):(2,12)
+    A                                     (2,2):(1,6)
+    sorted by stride                      (2,2):(1,6)
+    mode 2:1 begins at 1 where 1 is free  hole 1
+    mode 2:6 begins at 6 where 2 is free  hole 3:2
+    after the last mode, 24 / 12          repeats 2:12
+    complement                            (3,2):(2,12)
     """
     result = complement(a, extent)
     kept = filter(_plain(a))
@@ -251,12 +251,12 @@ def derive_swizzle(swizzle: Swizzle, a: AnyLayout) -> Derivation:
     """``Sw o A``: which bits are XORed into which.
 
     >>> print(derive_swizzle(Swizzle(2, 1, 3), Layout((8, 8), (8, 1))))
-    A               (8,8):(8,1)
-    swizzle         Sw<2,1,3>
-    source bits     4 to 5, mask 0b110000
-    target bits     1 to 2, mask 0b110
-    kept together   blocks of 2 elements
-    Sw o A          Sw<2,1,3> o 0 o (8,8):(8,1)
+    A              (8,8):(8,1)
+    swizzle        Sw<2,1,3>
+    source bits    4 to 5, mask 0b110000
+    target bits    1 to 2, mask 0b110
+    kept together  blocks of 2 elements
+    Sw o A         Sw<2,1,3> o 0 o (8,8):(8,1)
     """
     result = composition(swizzle, a)
     steps = [Step("A", str(a)), Step("swizzle", str(swizzle))]

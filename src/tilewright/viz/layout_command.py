@@ -191,8 +191,10 @@ def _divide(operands: Sequence[str], arguments: argparse.Namespace) -> _Answer:
 
 
 def _product(operands: Sequence[str], arguments: argparse.Namespace) -> _Answer:
-    a, tiler = read_layout(operands[0], "A"), read_tiler(operands[1])
-    return _derived(derive_product(a, tiler, arguments.form or "logical"))
+    form = arguments.form or "logical"
+    # Blocks are copied in the pattern of a layout; a bare shape is one there.
+    tiler = (read_layout if form in ("blocked", "raked") else read_tiler)(operands[1])
+    return _derived(derive_product(read_layout(operands[0], "A"), tiler, form))
 
 
 def _complement(operands: Sequence[str], arguments: argparse.Namespace) -> _Answer:

@@ -131,7 +131,7 @@ def tv_figure(layout: Layout, tile: tuple[int, int]) -> Figure:
 
     Raises: LayoutError unless `layout` has two modes, or if an index lies outside the tile.
     """
-    grid = tv_grid(layout, tile, str(layout))
+    grid = tv_grid(layout, tile, "")
     return Figure(f"{layout} over {tile[0]}x{tile[1]}", ((grid,),), (TV_CAPTION,))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arch.mma.atom import Major, MmaAtom, MmaKind, Source
 from tilewright.arch.mma.cdna3 import cdna3_atoms
@@ -12,17 +13,35 @@ from tilewright.arch.mma.sm61 import sm61_atoms
 from tilewright.arch.mma.sm70 import sm70_atoms
 from tilewright.arch.mma.sm75 import sm75_atoms
 from tilewright.arch.mma.sm80 import SM80_ATOMS, complex_atoms, sm80_integer_atoms
-from tilewright.arch.mma.sm90 import SM90_ATOMS, sm90_sparse_and_saturating_atoms
+from tilewright.arch.mma.sm90 import sm90_atoms, sm90_sparse_and_saturating_atoms
 from tilewright.arch.mma.sm100 import sm100_atoms, umma_by_name
 from tilewright.arch.mma.sm120 import sm120_atoms
 from tilewright.arch.mma.universal import UNIVERSAL_ATOMS
 from tilewright.errors import DTypeError, LayoutError
 from tilewright.numeric.dtypes import DType
 
-ALL_MMA_ATOMS: tuple[MmaAtom, ...] = UNIVERSAL_ATOMS + SM80_ATOMS + SM90_ATOMS
-"""The rows that kernels are made of; `every_mma_atom` adds those of all other instructions."""
+if TYPE_CHECKING:
+    ALL_MMA_ATOMS: tuple[MmaAtom, ...]
+    """The rows that kernels are made of; `every_mma_atom` adds those of all other instructions."""
 
-_BY_NAME: dict[str, MmaAtom] = {atom.name: atom for atom in ALL_MMA_ATOMS}
+
+@cache
+def _kernel_atoms() -> tuple[MmaAtom, ...]:
+    return UNIVERSAL_ATOMS + SM80_ATOMS + sm90_atoms()
+
+
+def __getattr__(name: str) -> Any:
+    # More than a thousand rows: made when somebody asks, not when somebody imports.
+    if name == "ALL_MMA_ATOMS":
+        return _kernel_atoms()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _by_name() -> dict[str, MmaAtom]:
+    return {atom.name: atom for atom in _kernel_atoms()}
+
+
 # Made when first asked for: most programs use none of them.
 _WITH_EMITTER: tuple[Callable[[], tuple[MmaAtom, ...]], ...] = (sm80_integer_atoms, sm75_atoms)
 _OTHERS: tuple[Callable[[], tuple[MmaAtom, ...]], ...] = (
@@ -44,7 +63,7 @@ def every_mma_atom() -> tuple[MmaAtom, ...]:
     Of tcgen05.mma it has the largest shape of each form; `umma_atom` makes the others.
     """
     families = _WITH_EMITTER + _OTHERS
-    return (*ALL_MMA_ATOMS, *(atom for rows in families for atom in rows()))
+    return (*_kernel_atoms(), *(atom for rows in families for atom in rows()))
 
 
 @cache
@@ -57,7 +76,7 @@ def _by_types() -> dict[_Key, list[MmaAtom]]:
     """What a kernel may ask for by its types: plain multiplications with an emitter."""
     found: dict[_Key, list[MmaAtom]] = {}
     later = (atom for rows in _WITH_EMITTER for atom in rows())
-    for atom in (*ALL_MMA_ATOMS, *later):
+    for atom in (*_kernel_atoms(), *later):
         if atom.has_emitter:
             key = (atom.kind, atom.d_dtype, atom.a_dtype, atom.b_dtype)
             found.setdefault(key, []).append(atom)
@@ -74,7 +93,7 @@ def mma_atom(name: str | MmaAtom) -> MmaAtom:
     """
     if isinstance(name, MmaAtom):
         return name
-    found = _BY_NAME.get(name) or _every_name().get(name) or umma_by_name(str(name))
+    found = _by_name().get(name) or _every_name().get(name) or umma_by_name(str(name))
     if found is not None:
         return found
     known = _every_name()

@@ -112,7 +112,10 @@ def _forms(sparsity: int = 1, saturate: bool = False) -> Iterator[MmaAtom]:
                     yield _row(n, d, a, b, source, majors, sparsity, saturate)
 
 
-SM90_ATOMS: tuple[MmaAtom, ...] = tuple(_forms())
+@cache
+def sm90_atoms() -> tuple[MmaAtom, ...]:
+    """The dense `wgmma.mma_async`: every N, source, major and type."""
+    return tuple(_forms())
 
 
 @cache

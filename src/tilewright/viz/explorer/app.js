@@ -16,8 +16,10 @@ function start() {
   for (const [name, { label }] of Object.entries(OPERATIONS)) {
     byId("op").append(element("option", { value: name }, label));
   }
+  const given = FIELDS.some((id) => state.has(id));
+  const plain = { op: "show", cells: "offset", bytes: "4" }; // what an address leaves out
   for (const id of FIELDS) {
-    if (state.has(id)) byId(id).value = state.get(id);
+    if (given) byId(id).value = state.get(id) ?? plain[id] ?? "";
     byId(id).addEventListener("input", () => {
       showLayouts();
       saveHash();

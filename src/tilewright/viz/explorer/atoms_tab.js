@@ -78,6 +78,9 @@ function showAtom() {
 
 function showLane() {
   const text = byId("lane").value.trim();
+  if (!byId("tab-atoms").hidden) {
+    history.replaceState(null, "", `#${new URLSearchParams({ atom: byId("atom").value, lane: text })}`);
+  }
   lightUp(byId("atompicture"), text === "" ? null : `t${Number(text)}`);
   byId("held").replaceChildren(...(text === "" ? [] : [factTable(heldBy(findAtom(byId("atom").value), Number(text)))]));
 }

@@ -100,7 +100,9 @@ const OPERATIONS = {
     label: `${form} divide`, second: "B: layout or tiler", run: (a, b) => deriveDivide(a, b, form),
   }])),
   ...Object.fromEntries(Object.keys(PRODUCTS).map((form) => [`product/${form}`, {
-    label: `${form} product`, second: "B: layout or tiler", run: (a, b) => deriveProduct(a, b, form),
+    label: `${form} product`, second: "B: layout or tiler",
+    // Blocks are copied in the pattern of a layout; a bare shape is one there.
+    run: (a, b) => deriveProduct(a, ["blocked", "raked"].includes(form) ? asLayout(b) : b, form),
   }])),
   ...Object.fromEntries(Object.keys(INVERSES).map((form) => [`inverse/${form}`, {
     label: `${form} inverse`, run: (a) => deriveInverse(a, form),

@@ -118,6 +118,6 @@ function showLayouts() {
 
 function saveHash() {
   const state = new URLSearchParams();
-  for (const id of FIELDS) if (byId(id).value) state.set(id, byId(id).value);
+  for (const id of FIELDS) state.set(id, byId(id).value);
   history.replaceState(null, "", `#${state}`);
 }
