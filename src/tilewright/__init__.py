@@ -1,8 +1,31 @@
-"""CUTLASS, CuTe and CUDA Tile as one open Python stack: write, simulate, check, run GPU kernels."""
+"""CUTLASS, CuTe and CUDA Tile as one open Python stack: write, simulate, check, run GPU kernels.
 
-from tilewright import cute, dsl, pipeline, utils
+    import tilewright as tw
+    from tilewright import cute, dsl
+
+The names below are loaded when they are first used, so that `import tilewright` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tilewright.errors import TilewrightError
-from tilewright.library.gemm import gemm
+
+if TYPE_CHECKING:
+    from tilewright import cute, dsl, pipeline, utils
+    from tilewright.library.gemm import gemm
 
 __version__ = "0.1.0"
 __all__ = ["TilewrightError", "cute", "dsl", "gemm", "pipeline", "utils"]
+
+_HOMES = {"gemm": "tilewright.library.gemm"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"tilewright.{name}")
+    raise AttributeError(f"module 'tilewright' has no attribute {name!r}")

@@ -116,7 +116,7 @@ class Writer:
     def inside(self, depth: int, more: Sequence[Value], count: int) -> list[Value]:
         """The statements of a nested block, and `count` values for it to end with."""
         kept = list(self.pool)
-        self.pool += more
+        self.pool = [*kept, *more]
         self.statements(depth - 1)
         values = [self.pick() for _ in range(count)]
         self.pool = kept
@@ -127,7 +127,7 @@ class Writer:
         stop = self.k.v(arith.And, self.pick(), self.k.i32(3))
         with self.k.loop(self.k.i32(0), stop, inits=inits) as loop:
             loop.end(*self.inside(depth, [loop.iv, *loop.args], len(inits)))
-        self.pool += loop.results
+        self.pool = [*self.pool, *loop.results]
 
     def branch(self, depth: int) -> None:
         count = self.draw(st.integers(0, 3))
@@ -139,7 +139,8 @@ class Writer:
         def full() -> list[Value]:
             return self.inside(depth, [], count)
 
-        self.pool += self.k.branch(self.condition(), full if arm else trivial, trivial)
+        results = self.k.branch(self.condition(), full if arm else trivial, trivial)
+        self.pool = [*self.pool, *results]
 
     def whilst(self, depth: int) -> None:
         k = self.k
@@ -155,7 +156,8 @@ class Writer:
             values = self.inside(depth, [count, *carried], len(carried))
             return [k.add(count, k.i32(1)), *values]
 
-        self.pool += k.whilst(inits, [""] * len(inits), before, body)
+        results = k.whilst(inits, [""] * len(inits), before, body)
+        self.pool = [*self.pool, *results]
 
     def finish(self) -> Func:
         for n, value in enumerate(self.pool[-CELLS // 2 :]):

@@ -27,10 +27,13 @@ def test_rooms():
 
 
 def test_locations_are_shared_and_columns_survive_rewriting():
+    # fmt: off
     def f(a, b):
         if a > 0 and b > 0:
-            a = min(a + 1, (b * 2))
+            a = min(a + 1, (b
+                            * 2))
         return a
+    # fmt: on
 
     made = Captured(f, 1, 2)
     places = {op.name: op.loc for op in made.block.walk()}

@@ -79,13 +79,16 @@ def boolean(text: str, flag: str) -> bool:
 
 
 def add_boolean(
-    where: argparse._ActionsContainer, flag: str, default: bool, text: str, short: str = ""
+    where: argparse._ActionsContainer,
+    flag: str,
+    default: bool,
+    text: str,
+    also: tuple[str, ...] = (),
 ) -> None:
     """A switch that may be given bare (true) or with a value, as CUTLASS's are."""
     where.add_argument(
         flag,
-        *([short] if short else []),
-        dest=(short or flag).removeprefix("--").replace("-", "_"),
+        *also,
         nargs="?",
         const=True,
         default=default,

@@ -55,7 +55,7 @@ def run(words: Sequence[str]) -> int:
         require_writable(path)
     framework = open_framework() if backend == "gpu" else None
     results = _profile(cases, run_options_of(args), framework, verbose=args.verbose)
-    if args.sort_results:
+    if args.sort_results_flops_per_sec:
         results = sort_by_speed(results)
     if path is not None:
         write_csv(results, path, args.tags, append=args.append)

@@ -161,7 +161,7 @@ def _add_report(made: Parser) -> None:
         "--sort-results-flops-per-sec",
         False,
         "fastest first",
-        short="--sort-results",
+        also=("--sort-results", "--sort"),
     )
     add_boolean(group, "--verbose", True, "print a block for every run, not one line")
 

@@ -102,6 +102,7 @@ class Builder:
     def emit(
         self,
         kind: type[Op],
+        /,
         *operands: Value,
         loc: Loc | None = None,
         regions: Sequence[Block] = (),
@@ -118,6 +119,7 @@ class Builder:
     def value(
         self,
         kind: type[Op],
+        /,
         *operands: Value,
         loc: Loc | None = None,
         name: str = "",

@@ -129,8 +129,9 @@ def mismatch_error(
 def shown(x: object) -> str:
     """A value as messages show it."""
     text = describe(x)
-    if text.startswith(("a ", "an ")) and type(x).__module__.startswith("tilewright.layout"):
-        return f"{type(x).__name__} {x}"
+    ours = type(x).__module__.startswith(("tilewright.layout", "tilewright.lang.cute"))
+    if ours and not isinstance(x, type):
+        return f"{text} {x}"
     if isinstance(x, list | dict | tuple):
         return f"{text} of {len(x)} items"
     return text

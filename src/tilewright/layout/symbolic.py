@@ -532,4 +532,5 @@ def _term(monomial: Monomial, coefficient: int) -> str:
 
 
 def _grouped(x: Sym) -> str:
-    return f"({x})" if len(x.poly) > 1 else str(x)
+    text = str(x)
+    return text if text.isidentifier() or text.isdigit() else f"({text})"

@@ -227,7 +227,9 @@ class Pointer:
             raise LayoutError(
                 f"the address must be a multiple of {need} bytes, it is known to be one of "
                 f"{cast(PtrType, found.type).align}",
+                details={"pointer": self},
                 loc=trace.loc(),
+                hint=f"allocate the buffer with byte_alignment={need}",
             )
         return found
 
