@@ -19,6 +19,7 @@ print(a, "o", b, "=", r)
 assert all(r(i) == a(b(i)) for i in range(12))
 
 # A swizzle: the same tile, but no two rows of eight meet in one memory bank.
-swizzled = cute.make_composed_layout(cute.make_swizzle(3, 3, 3), 0, cute.make_layout((8, 64), stride=(64, 1)))
+rows = cute.make_layout((8, 64), stride=(64, 1))
+swizzled = cute.make_composed_layout(cute.make_swizzle(3, 3, 3), 0, rows)
 print("row starts:", [swizzled((i, 0)) % 64 for i in range(8)])
 assert sorted(swizzled((i, 0)) % 64 for i in range(8)) == list(range(0, 64, 8))

@@ -1,4 +1,4 @@
-"""Tests marked `gpu("sm_90a")` run where such a GPU is, and are skipped with the reason elsewhere."""
+"""Tests marked `gpu("sm_90a")` run where such a GPU is; elsewhere they are skipped, with why."""
 
 from __future__ import annotations
 

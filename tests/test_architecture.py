@@ -43,6 +43,7 @@ THIRD_PARTY = {
     "ml_dtypes": {"numeric", "runtime"},
     "cuda": {"runtime"},
     "rich": {"cli", "profiler"},
+    "z3": {"layout"},
 }
 MAX_FILE, MAX_FUNCTION = 500, 80
 

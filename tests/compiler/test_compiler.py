@@ -185,7 +185,7 @@ def test_device_printing() -> None:
 
 
 @cute.kernel
-def say_kernel(x: cute.Tensor) -> None:
+def say_kernel(x: cute.Tensor) -> None:  # noqa: ARG001
     cute.printf("thread %d of %d", cute.arch.thread_idx()[0], 2)
 
 

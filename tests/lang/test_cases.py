@@ -218,3 +218,44 @@ def test_states_in_loops():
         assert made.log == [k % 3 for k in range(n)]
     first = made.ops(control.For)[0]
     assert len(first.inits) == 4, "stages is not carried"
+
+
+class Tally:
+    def __init__(self):
+        self.n = 0
+
+
+GLOBAL_TALLY = Tally()
+
+
+def count_globally(by):
+    GLOBAL_TALLY.n = GLOBAL_TALLY.n + by
+
+
+@jit
+def count_twice():
+    count_globally(1)
+    count_globally(1)
+
+
+def test_objects_that_only_helpers_reach():
+    def f(a):
+        tally = Tally()
+        GLOBAL_TALLY.n = 0
+
+        def count():
+            tally.n += 1
+
+        def indirectly():
+            count()
+
+        for _ in range(a):
+            indirectly()
+            count_twice()
+        if a > 2:
+            count()
+        x = count() if a > 3 else None
+        return tally.n, GLOBAL_TALLY.n, x
+
+    made = Captured(f, 1)
+    assert [made(n) for n in range(5)] == [(n + (n > 2) + (n > 3), 2 * n, None) for n in range(5)]

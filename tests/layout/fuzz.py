@@ -1,6 +1,6 @@
 """Random compositions, divides and complements against brute force.
 
-    python tests/layout/fuzz.py --count 1000000 [--seed 1] [--save benchmarks/results/layout_fuzz.json]
+    python tests/layout/fuzz.py --count 1000000 --save benchmarks/results/layout_fuzz.json
 
 The oracle knows nothing of the algebra: it lists the values that a result must have, and decides by
 trying every split whether *any* layout of the right profile has these values.  So every answer is
@@ -18,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,7 @@ def check_complement(rng: random.Random) -> str:
             raise Wrong(f"refused_a_layout: complement({a}, {target})") from None
         return "refused_not_a_layout"
     end = max((s * d for s, d in leaves_of(a) if d and s > 1), default=1)
-    ordered = all(x < y for x, y in zip(r, r[1:], strict=False))
+    ordered = all(x < y for x, y in pairwise(r))
     # A target below the lowest clash may be filled by copies that clash later.
     nested = tiling(image, max(image) + 1) is not None
     starts = tiling(image, target) if nested else None

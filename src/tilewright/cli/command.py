@@ -32,12 +32,14 @@ class Verb:
 VERBS = {
     "gemm": Verb("tilewright.cli.gemm", "compute and verify one matrix product, on any backend"),
     "profile": Verb("tilewright.cli.profile", "sweep problems and kernels: verify, time, compare"),
+    "layout": Verb("tilewright.cli.layout", "print, explain, compose and draw layouts and atoms"),
     "doctor": Verb("tilewright.cli.doctor", "say what this machine can do, and what is missing"),
 }
 
 EXAMPLES = (
     "tilewright gemm --m=64 --n=64 --k=32",
     "tilewright profile --mode=dry_run --m=64:256:64 --n=256 --k=64 --A=f16:row --B=f16:col",
+    'tilewright layout "((2,2),2):((1,4),2)"',
     "tilewright doctor",
 )
 

@@ -74,7 +74,7 @@ class PipelineTmaAsync:
     def producer_acquire(self, state: PipelineState) -> Pointer:
         """Waits until the stage is empty and announces its bytes; returns the barrier for TMA."""
         arch.mbarrier_wait(self.empty + state.index, state.phase)
-        full = self.full + state.index
+        full: Pointer = self.full + state.index
         arch.mbarrier_arrive_and_expect_tx(full, self.tx_bytes)
         return full
 

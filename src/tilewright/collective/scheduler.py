@@ -6,6 +6,8 @@ A wave of blocks then touches few rows of A and few columns of B, which stay in 
 
 from __future__ import annotations
 
+from typing import cast
+
 from tilewright.lang import words
 from tilewright.lang.values import Int32
 
@@ -24,7 +26,7 @@ class RasterScheduler:
 
     @property
     def num_tiles(self) -> Int32:
-        return self.tiles_m * self.tiles_n
+        return cast(Int32, self.tiles_m * self.tiles_n)
 
     def tile_at(self, number: Int32) -> tuple[Int32, Int32]:
         """(tile row, tile column) of tile `number`."""

@@ -26,12 +26,20 @@ from tilewright.ir.evaluate import Number
 from tilewright.ir.types import PtrType, ScalarType, Space, Type
 from tilewright.lang.arguments import Signature
 from tilewright.lang.cute.facts import assume
-from tilewright.lang.cute.pointer import Pointer
+from tilewright.lang.cute.pointer import Pointer, row_of
 from tilewright.lang.cute.tensor import Tensor
 from tilewright.lang.jit import HostTrace
-from tilewright.lang.values import Boolean, Float32, Int32, Int64, Numeric, from_ir
+from tilewright.lang.values import (
+    Boolean,
+    Float32,
+    Int32,
+    Int64,
+    Numeric,
+    from_ir,
+    static_number,
+)
 from tilewright.layout.layout import Layout
-from tilewright.numeric.dtypes import DType, dtype
+from tilewright.numeric.dtypes import I32, I64, DType, dtype
 from tilewright.runtime.arrays import ArrayView, as_array
 
 MAX_ALIGN = 16
@@ -132,20 +140,25 @@ def _read(value: Any, annotation: Any, name: str, taken: Arguments) -> Key:
         items = tuple(_read(v, None, f"{name}[{i}]", taken) for i, v in enumerate(value))
         return GroupKey(type(value), items)
     if isinstance(value, Numeric):
-        taken.leaves.append(value.raw)
-        return NumberKey(type(value).dtype)
+        number = static_number(value)
+        if number is None:
+            raise LaunchError(f"argument {name}: {value} is known only inside a kernel")
+        taken.leaves.append(number)
+        return NumberKey(row_of(type(value)))
     if isinstance(value, bool | int | float | np.number):
         kind = _number_type(value, annotation)
         taken.leaves.append(value if isinstance(value, bool | int | float) else value.item())
-        return NumberKey(kind.dtype)
+        return NumberKey(row_of(kind))
     if _is_array(value):
         return _read_array(as_array(value, f"argument {name}"), taken)
     return _static(value)
 
 
 def _number_type(value: Any, annotation: Any) -> type[Numeric]:
-    if isinstance(annotation, type) and issubclass(annotation, Numeric) and annotation is not Numeric:
-        return annotation
+    typed = isinstance(annotation, type) and issubclass(annotation, Numeric)
+    if typed and annotation is not Numeric:
+        kind: type[Numeric] = annotation
+        return kind
     if isinstance(value, bool):
         return Boolean
     if isinstance(value, int | np.integer):
@@ -212,11 +225,11 @@ def _make_tensor(host: HostTrace, name: str, key: ArrayKey) -> Tensor:
 
     pointer = host.add_argument(name, PtrType(key.dtype, Space.GMEM, key.align))
     shape = tuple(
-        leaf(f"{name}_shape{i}", ScalarType((Int64 if wide else Int32).dtype))
+        leaf(f"{name}_shape{i}", ScalarType(I64 if wide else I32))
         for i, wide in enumerate(key.wide)
     )
     stride = tuple(
-        assume(leaf(f"{name}_stride{i}", ScalarType(Int64.dtype)), divby=key.divisors[i])
+        assume(leaf(f"{name}_stride{i}", ScalarType(I64)), divby=key.divisors[i])
         if known is None
         else known
         for i, known in enumerate(key.strides)

@@ -242,14 +242,16 @@ def _for_simulator(value: Any) -> Any:
 def _for_driver(value: Any) -> Any:
     if not isinstance(value, TensorMapFields):
         return value
+    promotion: Any = f"{value.l2_promotion}B" if value.l2_promotion else "none"
+    swizzle: Any = value.swizzle
     spec = TensorMapSpec(
         value.dtype,
         len(value.dims),
         value.dims,
         value.strides,
         value.box,
-        swizzle=value.swizzle,
-        l2_promotion=f"{value.l2_promotion}B" if value.l2_promotion else "none",
+        swizzle=swizzle,
+        l2_promotion=promotion,
         oob_fill="nan" if value.oob_nan else "zero",
     )
     return encode(spec, value.base, value.label or "tensor")

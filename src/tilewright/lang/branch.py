@@ -17,10 +17,13 @@ from tilewright.lang.carried import (
     UNDEF,
     Key,
     LeafPair,
+    Mismatch,
     Places,
     State,
     from_ir_value,
+    generalised,
     leaf_kind,
+    pair_leaves,
     same_leaf,
     substitute,
     to_ir,
@@ -32,6 +35,7 @@ from tilewright.lang.regions import (
     check_length,
     close_block,
     compare,
+    hint,
     is_undefined,
     open_block,
     results_of,
@@ -41,6 +45,8 @@ from tilewright.lang.scalar import as_numeric, is_number, numeric_of
 from tilewright.lang.trace import Trace
 from tilewright.numeric.dtypes import BOOL
 
+RESULT = "the value"
+"""The cell of a conditional expression's own value."""
 _ARMS = ("after the first branch", "after the other")
 
 
@@ -113,7 +119,7 @@ class Branch:
         if len(self.after) == 1:
             self.after.append(self.before)
         merged, plan = self._plan()
-        values = self._append([pair for _, pair in plan])
+        values = self._append(plan)
         new = {(key, pair.path): value for (key, pair), value in zip(plan, values, strict=True)}
         for key in {key for key, _ in plan}:
             merged[key] = substitute(key, merged[key], new)
@@ -136,12 +142,23 @@ class Branch:
                 check_length(key, self.places, self.loc, _ARMS[is_undefined(a)])
                 merged[key] = UNDEF
             else:
-                merged[key] = a
-                pairs = compare(key, a, b, self.places, self.site, self.loc, _ARMS)
+                merged[key], pairs = self._compare(key, a, b)
                 plan += [(key, pair) for pair in pairs if not pair.agree()]
         return merged, plan
 
-    def _append(self, pairs: list[LeafPair]) -> list[Any]:
+    def _compare(self, key: Key, a: Any, b: Any) -> tuple[Any, list[LeafPair]]:
+        try:
+            return a, pair_leaves(a, b)
+        except Mismatch:
+            builder = self.trace.builder
+            with builder.inside(self.arms[0]):
+                a = generalised(a)
+            with builder.inside(self.arms[1]):
+                b = generalised(b)
+        return a, compare(key, a, b, self.places, self.site, self.loc, _ARMS)
+
+    def _append(self, plan: list[tuple[Key, LeafPair]]) -> list[Any]:
+        pairs = [pair for _, pair in plan]
         kinds = [leaf_kind(pair.a, pair.b) for pair in pairs]
         builder = self.trace.builder
         for arm, label in zip(self.arms, ("a", "b"), strict=True):
@@ -152,12 +169,9 @@ class Branch:
                 ]
                 builder.emit(control.Yield, *values, loc=self.loc)
         op = builder.emit(control.If, self.condition, regions=self.arms, loc=self.loc)
+        for result, (key, pair) in zip(op.results, plan, strict=True):
+            result.name = "" if key == RESULT else hint((key, pair.path))
         return [from_ir_value(v, kind) for v, kind in zip(op.results, kinds, strict=True)]
-
-
-RESULT = "the value"
-"""The cell of a conditional expression's own value."""
-_OPERANDS = ("on one side", "on the other")
 
 
 def is_speculatable(block: Block) -> bool:

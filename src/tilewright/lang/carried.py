@@ -9,15 +9,20 @@ branch) are compared by `pair_leaves`; everything but their leaves must agree.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from tilewright.ir.core import Value
-from tilewright.ir.types import ScalarType, Type
-from tilewright.lang import protocol
+from tilewright.ir.ops import memory
+from tilewright.ir.types import PtrType, ScalarType, Space, Type
+from tilewright.lang import protocol, trace
 from tilewright.lang.operations import common_type
-from tilewright.lang.scalar import Scalar, as_numeric, is_number, numeric_of
+from tilewright.lang.scalar import Scalar, as_numeric, is_number
+from tilewright.lang.source_loc import is_core_file, is_library_file
 
 Key = str | tuple[int, Any]
 """A cell: a name, or (number of the mutable object, its attribute, index or key)."""
@@ -105,6 +110,33 @@ def store(x: Any, new: Mapping[Any, Any]) -> None:
                 protocol.set_attribute(x, name, item)
 
 
+def cell_contents(cell: CellType) -> Any:
+    """What a closure's cell holds; None while it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+_foreign_code: dict[int, tuple[bool, CodeType]] = {}
+
+
+def is_foreign_code(code: CodeType) -> bool:
+    """Whether code is Python's, an installed package's, or one of Tilewright's core rooms."""
+    known = _foreign_code.get(id(code))
+    if known is None:
+        file = code.co_filename
+        known = _foreign_code[id(code)] = (is_core_file(file) or is_library_file(file), code)
+    return known[0]
+
+
+def may_reach_objects(x: Any) -> bool:
+    """Whether `x` is a mutable object, or something through which code reaches one."""
+    if isinstance(x, FunctionType):
+        return not is_foreign_code(x.__code__)
+    return isinstance(x, MethodType | partial) or not protocol.is_opaque(x)
+
+
 class Places:
     """The mutable objects that can be reached from some roots, and what they hold now."""
 
@@ -116,6 +148,9 @@ class Places:
             self._visit(root)
 
     def _visit(self, x: Any) -> None:
+        if isinstance(x, FunctionType | MethodType | partial):
+            self._visit_function(x)
+            return
         if protocol.is_opaque(x) or isinstance(x, Scalar | Value):
             return
         if isinstance(x, tuple):
@@ -126,6 +161,7 @@ class Places:
             return
         self._seen.add(id(x))
         if getattr(type(x), "__tw_immutable__", False):
+            self._visit(getattr(x, "__wrapped__", None))  # A @jit function.
             return
         held = contents(x)
         if is_place(x):
@@ -133,6 +169,21 @@ class Places:
             self.saved.append(held)
         for item in held.values():
             self._visit(item)
+
+    def _visit_function(self, f: Any) -> None:
+        """What a function can reach without being given it: its closure, and global objects."""
+        if isinstance(f, MethodType):
+            self._visit(f.__self__)
+            self._visit(f.__func__)
+        elif isinstance(f, partial):
+            for x in (f.func, *f.args, *f.keywords.values()):
+                self._visit(x)
+        elif id(f) not in self._seen and not is_foreign_code(f.__code__):
+            self._seen.add(id(f))
+            for cell in f.__closure__ or ():
+                self._visit(cell_contents(cell))
+            for name in f.__code__.co_names:
+                self._visit(f.__globals__.get(name))
 
     def read(self) -> State:
         """The cells of all places."""
@@ -266,7 +317,7 @@ def _pair(a: Any, b: Any, path: Path, found: list[LeafPair], *, rigid: bool) -> 
     if numbers and not (rigid and _is_fixed(a, b)):
         found.append(LeafPair(path, a, b))
         return
-    if isinstance(a, Value) and isinstance(b, Value) and a.type == b.type:
+    if isinstance(a, Value) and isinstance(b, Value) and common_ir_type(a.type, b.type) is not None:
         found.append(LeafPair(path, a, b))
         return
     if numbers or type(a) is not type(b):
@@ -312,18 +363,51 @@ def _equal(a: Any, b: Any) -> bool:
 # Types.
 
 
+def common_ir_type(p: Type, q: Type) -> Type | None:
+    """The type that holds values of either of two IR types.
+
+    Pointers may differ in their alignment.  Which registers an array is in cannot be chosen at run
+    time, so that pointers to registers have no common type.
+    """
+    if isinstance(p, PtrType) and isinstance(q, PtrType):
+        if p.space is Space.RMEM or (p.dtype, p.space) != (q.dtype, q.space):
+            return None
+        return p if p.align == q.align else PtrType(p.dtype, p.space, math.gcd(p.align, q.align))
+    return p if p == q else None
+
+
 def leaf_kind(a: Any, b: Any) -> type[Scalar] | Type:
-    """What two leaves become together: a numeric type, or the type of both IR values."""
+    """What two leaves become together: a numeric type, or the common type of two IR values."""
     if isinstance(a, Value):
-        return a.type
+        common = common_ir_type(a.type, b.type)
+        assert common is not None, f"{a} and {b} were paired without a common type"
+        return common
     return common_type(a, b)
+
+
+def generalised(x: Any) -> Any:
+    """`x` with compile-time parts made run-time values, where its class offers that.
+
+    A class does so with ``__tw_general__(self) -> Self``, which may emit operations; two values
+    that differ in such parts only then have a common form.
+    """
+    if protocol.is_opaque(x) or isinstance(x, Scalar | Value | Undefined):
+        return x
+    general = getattr(type(x), "__tw_general__", None)
+    if general is not None:
+        return general(x)
+    if isinstance(x, tuple):
+        parts = [generalised(item) for item in x]
+        same = all(p is q for p, q in zip(parts, x, strict=True))
+        return x if same else protocol.rebuild_tuple(x, parts)
+    return x
 
 
 def join_kind(kind: type[Scalar] | Type, leaf: Any) -> type[Scalar] | Type:
     """The kind that holds a carried value of `kind` as well as another leaf."""
     if isinstance(kind, type):
         return common_type(kind._of(0), leaf)
-    return kind
+    return leaf_kind(Value(kind), leaf)
 
 
 def ir_type(kind: type[Scalar] | Type) -> Type:
@@ -334,7 +418,10 @@ def to_ir(leaf: Any, kind: type[Scalar] | Type) -> Value:
     """The leaf as an IR value of `kind`, made in the current block."""
     if isinstance(kind, type):
         return kind(as_numeric(leaf)).ir_value()
-    assert isinstance(leaf, Value)
+    assert isinstance(leaf, Value), f"{leaf!r} is no IR value"
+    if leaf.type != kind:
+        assert isinstance(kind, PtrType), f"{leaf} cannot become {kind}"
+        return trace.value(memory.CastPointer, leaf, dtype=kind.dtype.name, align=kind.align)
     return leaf
 
 
@@ -348,6 +435,10 @@ def is_run_time(leaf: Any) -> bool:
     return isinstance(leaf, Value) or (isinstance(leaf, Scalar) and isinstance(leaf.raw, Value))
 
 
-def python_kind(x: Any) -> type[Scalar]:
-    """The numeric type that a Python number takes when it becomes a run-time value."""
-    return numeric_of(as_numeric(x).dtype.dtype)
+def is_register(leaf: Any) -> bool:
+    """Whether a leaf is a pointer to registers, which no loop can carry."""
+    return (
+        isinstance(leaf, Value)
+        and isinstance(leaf.type, PtrType)
+        and (leaf.type.space is Space.RMEM)
+    )

@@ -20,7 +20,7 @@ from tilewright.lang import words
 from tilewright.lang.branch import RESULT, Branch, Choice, StaticBranch
 from tilewright.lang.capture import Rewritten, rewrite
 from tilewright.lang.carried import UNDEF, Undefined
-from tilewright.lang.loops import ForLoop, StaticLoop, WhileLoop
+from tilewright.lang.loops import ForLoop, StaticLoop
 from tilewright.lang.nodes import RUNTIME
 from tilewright.lang.operations import logical_not
 from tilewright.lang.protocol import speaks_protocol
@@ -29,6 +29,7 @@ from tilewright.lang.regions import Site, decide
 from tilewright.lang.scalar import Scalar
 from tilewright.lang.source import NoSource
 from tilewright.lang.source_loc import is_core_file, is_library_file
+from tilewright.lang.while_loops import WhileLoop
 
 _NO_SITE = Site()
 _GENERATOR_FLAGS = 0x20 | 0x80 | 0x100 | 0x200

@@ -8,9 +8,9 @@ from types import FunctionType
 from typing import Any, NoReturn, cast
 
 from tilewright.errors import CaptureError, Loc
+from tilewright.lang.carried import cell_contents, may_reach_objects
 from tilewright.lang.liveness import assigned, reads
 from tilewright.lang.nodes import RUNTIME, at, attribute, call, choice_result, name_tuple
-from tilewright.lang.protocol import is_opaque
 
 
 class ExpressionRewriter(ast.NodeTransformer):
@@ -34,17 +34,12 @@ class ExpressionRewriter(ast.NodeTransformer):
         self.outside = self._outside_roots()
 
     def _outside_roots(self) -> set[str]:
-        """The closure and global variables that hold objects a statement might change."""
-        found = set()
+        """The closure and global variables by which a statement might reach and change objects."""
         cells = zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True)
-        for name, cell in cells:
-            if name != "__class__" and _is_filled(cell) and not is_opaque(cell.cell_contents):
-                found.add(name)
-        for name in reads(self.node) - self.locals:
-            held = self.fn.__globals__.get(name)
-            if held is not None and not is_opaque(held):
-                found.add(name)
-        return found
+        held = {name: cell_contents(cell) for name, cell in cells if name != "__class__"}
+        for name in reads(self.node) - self.locals - held.keys():
+            held[name] = self.fn.__globals__.get(name)
+        return {name for name, x in held.items() if x is not None and may_reach_objects(x)}
 
     def _roots(self, node: ast.AST, names: Sequence[str]) -> list[str]:
         read = reads(node)
@@ -205,10 +200,3 @@ class ExpressionRewriter(ast.NodeTransformer):
         self._refuse(node, "asynchronous code")
 
     visit_Await = visit_AsyncFor = visit_AsyncWith = visit_AsyncFunctionDef = _asynchronous
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False

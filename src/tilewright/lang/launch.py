@@ -166,8 +166,8 @@ mark_boundary(run_body.__code__)
 
 def _constant(inner: Trace, v: Value) -> Value:
     number = constant_value(v)
-    assert number is not None
-    assert isinstance(v.type, ScalarType)
+    assert number is not None, f"{v} is not a constant"
+    assert isinstance(v.type, ScalarType), f"{v} is not a scalar"
     return inner.builder.constant(number, v.type.dtype)
 
 

@@ -86,7 +86,7 @@ class Liveness:
         if isinstance(node, ast.For):
             inside = assigned([node.target, *node.body])
         else:
-            assert isinstance(node, ast.While)
+            assert isinstance(node, ast.While), "only branches and loops hand names on"
             inside = assigned(node.body)
         return inside & (self.head[node] | self.always)
 

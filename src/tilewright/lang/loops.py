@@ -15,28 +15,33 @@ from typing import Any
 from tilewright.errors import CaptureError, Loc
 from tilewright.ir.core import Block, Op, Value, replace_uses
 from tilewright.ir.ops import control
-from tilewright.lang import trace as tracer
 from tilewright.lang.carried import (
     UNDEF,
     Key,
+    Mismatch,
     Path,
     Places,
     State,
+    common_ir_type,
     from_ir_value,
+    generalised,
     ir_type,
+    is_register,
     is_run_time,
     join_kind,
     leaf_kind,
     map_leaves,
+    pair_leaves,
     substitute,
     to_ir,
 )
 from tilewright.lang.regions import (
+    Cell,
     Site,
     check_length,
     close_block,
     compare,
-    decide,
+    hint,
     is_undefined,
     open_block,
     results_of,
@@ -44,12 +49,9 @@ from tilewright.lang.regions import (
 )
 from tilewright.lang.scalar import Scalar, is_number, static_number
 from tilewright.lang.trace import Trace
-from tilewright.numeric.dtypes import BOOL
 
-Cell = tuple[Key, Path]
 _AROUND = ("before the loop", "after its body")
 _MOST_TRACES = 16
-_MOST_ITERATIONS = 1 << 16
 
 
 class StaticLoop:
@@ -91,7 +93,7 @@ class Carried:
     leaf: Any
 
 
-class _RunTimeLoop:
+class RunTimeLoop:
     """What `for` and `while` share: retracing, and finding what changes."""
 
     static = False
@@ -104,6 +106,8 @@ class _RunTimeLoop:
         self.places = Places(())
         self.before: State = {}
         self.carried: dict[Cell, Carried] = {}
+        self.general: set[Key] = set()
+        """The cells that only have one form once they are `generalised`."""
         self.traces = 0
         self.done = False
         self.mark = 0
@@ -121,14 +125,18 @@ class _RunTimeLoop:
         self.kernels = dict(self.trace.module.kernels)
         self.memory_key = self.trace.next_loop(self.site)
         for name in self.site.names:
-
-            def note(path: Path, leaf: Any, key: str = name) -> Any:
-                if is_run_time(leaf):
-                    self.kinds[key, path] = leaf_kind(leaf, leaf)
-                return leaf
-
-            map_leaves(self.before[name], note, into_places=False)
+            self._note_run_time(name)
         self._recall()
+
+    def _note_run_time(self, key: Key) -> None:
+        """Has the run-time leaves of a cell carried from the first trace on."""
+
+        def note(path: Path, leaf: Any) -> Any:
+            if is_run_time(leaf) and not is_register(leaf):
+                self.kinds.setdefault((key, path), leaf_kind(leaf, leaf))
+            return leaf
+
+        map_leaves(self.before[key], note, into_places=False)
 
     def _recall(self) -> None:
         """Starts from what an earlier trace of the enclosing body learned about this loop."""
@@ -138,6 +146,9 @@ class _RunTimeLoop:
     def _make_inits(self) -> None:
         """Materialises the carried leaves' values on entry."""
         self.carried = {}
+        for key in self.general:
+            self.before[key] = generalised(self.before[key])
+            self._note_run_time(key)
         for key, start in self.before.items():
 
             def collect(path: Path, leaf: Any, key: Key = key) -> Any:
@@ -166,7 +177,7 @@ class _RunTimeLoop:
     def _new_block(self, first: list[Any] | None = None) -> Block:
         first = first or []
         types = [*first, *(ir_type(c.kind) for c in self.carried.values())]
-        return Block(types, [""] * len(first) + [_hint(cell) for cell in self.carried])
+        return Block(types, [""] * len(first) + [hint(cell) for cell in self.carried])
 
     # Leaving.
 
@@ -181,7 +192,17 @@ class _RunTimeLoop:
             if is_undefined(a) or is_undefined(b):
                 check_length(key, self.places, self.loc, _AROUND[is_undefined(a)])
                 continue
-            for pair in compare(key, a, b, self.places, self.site, self.loc, _AROUND):
+            if key in self.general:
+                b = end[key] = generalised(b)
+            try:
+                pairs = pair_leaves(a, b)
+            except Mismatch:
+                if key in self.general or (generalised(a) is a and generalised(b) is b):
+                    compare(key, a, b, self.places, self.site, self.loc, _AROUND)
+                self.general.add(key)
+                settled = False
+                continue
+            for pair in pairs:
                 cell = (key, pair.path)
                 old = self.kinds.get(cell)
                 if old is None and pair.agree():
@@ -241,19 +262,14 @@ class _RunTimeLoop:
         return names if self.static else results_of(self.site, self.after)
 
 
-def _hint(cell: Cell) -> str:
-    """What the generated code may call a carried value."""
-    key, path = cell
-    name = key if isinstance(key, str) else key[1]
-    steps = [step[1] if isinstance(step, tuple) else step for step in path]
-    return "_".join(str(part) for part in (name, *steps))
-
-
 def _fits(leaf: Any, kind: Any) -> bool:
-    return is_number(leaf) if isinstance(kind, type) else getattr(leaf, "type", None) == kind
+    """Whether a leaf can be carried as `kind`, which an earlier trace found."""
+    if isinstance(kind, type):
+        return is_number(leaf)
+    return isinstance(leaf, Value) and common_ir_type(leaf.type, kind) == kind
 
 
-class ForLoop(_RunTimeLoop):
+class ForLoop(RunTimeLoop):
     """`for i in range(start, stop, step)` as an IR loop."""
 
     def __init__(
@@ -315,7 +331,7 @@ class ForLoop(_RunTimeLoop):
         op = builder.emit(
             control.For, *self.ends, *inits, regions=(self.body,), unroll=self.unroll, loc=self.loc
         )
-        _name_results(op, [cells[i] for i in kept])
+        name_results(op, [cells[i] for i in kept])
         results: dict[Cell, Value | None] = dict.fromkeys(cells)
         results.update({cells[i]: v for i, v in zip(kept, op.results, strict=True)})
         self._keep_last_index(end)
@@ -347,130 +363,6 @@ def static_range(bounds: tuple[Scalar, ...]) -> range | None:
     return range(*(int(n) for n in known if n is not None))
 
 
-def _name_results(op: Op, cells: list[Cell]) -> None:
+def name_results(op: Op, cells: list[Cell]) -> None:
     for result, cell in zip(op.results, cells, strict=True):
-        result.name = _hint(cell)
-
-
-class WhileLoop(_RunTimeLoop):
-    """`while condition`: Python's own loop as long as the condition is known at compile time.
-
-    The condition is first tried in the enclosing block (a probe); when it turns out to be known
-    only at run time, the probe is thrown away and the rest of the loop becomes an IR `while`.
-    """
-
-    static = True
-
-    def __init__(self, trace: Trace, site: Site, loc: Loc | None) -> None:
-        super().__init__(trace, site, loc)
-        self.iterations = 0
-        self.before_block = Block()
-        self.body_block = Block()
-        self.start: State = {}
-        self.middle: State = {}
-        self.test_leaves: dict[Cell, Any] = {}
-        self.test_settled = True
-        self.go_on: Value | None = None
-
-    def again(self) -> bool:
-        return not self.done
-
-    def begin(self, names: tuple[Any, ...], loaded: tuple[Any, ...]) -> tuple[Any, ...]:
-        if self.static:
-            self.memory_key = None
-            self.kinds = {}
-            self._remember_entry(names, loaded)
-            return names
-        self.trace.enter_loop(self.memory_key)
-        self.trace.hold_prints()
-        self._make_inits()
-        self.before_block = open_block(self.trace, self._new_block())
-        self.start = self._start_state(self.before_block.args)
-        return results_of(self.site, self.start)
-
-    def test(self, condition: Any) -> bool:
-        """Whether to trace the body (again)."""
-        decided = decide(condition)
-        if self.static:
-            return self._probe(decided)
-        if not isinstance(decided, Value):
-            decided = tracer.constant(decided, BOOL)
-        names = results_of(self.site, self.start)
-        self.middle = snapshot(self.site, names, self.places)
-        self.test_leaves, self.test_settled = self._leaves_after(self.start, self.middle)
-        self.go_on = decided
-        return True
-
-    def _probe(self, decided: bool | Value) -> bool:
-        if isinstance(decided, Value):
-            del self.trace.builder.block.ops[self.mark :]
-            self.places.restore()
-            self.static = False
-            return False
-        self.done = not decided
-        self.iterations += 1
-        if self.iterations > _MOST_ITERATIONS:
-            raise CaptureError(
-                f"while: the condition is known at compile time and still true after"
-                f" {_MOST_ITERATIONS} iterations",
-                loc=self.loc,
-                hint="make the loop's counter a run-time value, such as Int32(0), to get a loop",
-            )
-        return decided
-
-    def body(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The names at the start of the body."""
-        if self.static:
-            return names
-        handed = self._to_values(self.test_leaves, self.before_block.args)
-        assert self.go_on is not None
-        self.trace.builder.emit(control.Condition, self.go_on, *handed, loc=self.loc)
-        close_block(self.trace, self.before_block, self.loc)
-        self.body_block = open_block(self.trace, self._new_block())
-        self.middle = self._start_state(self.body_block.args)
-        return results_of(self.site, self.middle)
-
-    def end(self, names: tuple[Any, ...]) -> tuple[Any, ...]:
-        if self.static:
-            return names
-        end = snapshot(self.site, names, self.places)
-        args = self.body_block.args
-        leaves, settled = self._leaves_after(self.middle, end)
-        settled = settled and self.test_settled
-        yields = self._to_values(leaves, args) if settled else []
-        if settled:
-            self.trace.builder.emit(control.Yield, *yields, loc=self.loc)
-        close_block(self.trace, self.body_block, self.loc)
-        self.trace.leave_loop()
-        if not settled:
-            self._retrace()
-            return results_of(self.site, self.before)
-        cells = list(self.carried)
-        handed = self.before_block.ops[-1].operands[1:]
-        kept = [
-            i
-            for i, (arg, y) in enumerate(zip(args, yields, strict=True))
-            if y is not arg or handed[i] is not self.before_block.args[i]
-        ]
-        inits = self._prune(cells, kept)
-        op = self.trace.builder.emit(
-            control.While, *inits, regions=(self.before_block, self.body_block), loc=self.loc
-        )
-        _name_results(op, [cells[i] for i in kept])
-        results: dict[Cell, Value | None] = dict.fromkeys(cells)
-        results.update({cells[i]: v for i, v in zip(kept, op.results, strict=True)})
-        self._finish(self.middle, end, results)
-        return results_of(self.site, self.after)
-
-    def _prune(self, cells: list[Cell], kept: list[int]) -> list[Value]:
-        """Drops the carried leaves that nothing changes; the inits of the others."""
-        for block, fixed in ((self.before_block, 1), (self.body_block, 0)):
-            last = block.ops[-1]
-            values = last.operands[fixed:]
-            last.operands = (*last.operands[:fixed], *(values[i] for i in kept))
-            gone = {
-                block.args[i]: self.carried[c].init for i, c in enumerate(cells) if i not in kept
-            }
-            replace_uses(block, gone)
-            block.args[:] = [block.args[i] for i in kept]
-        return [self.carried[cells[i]].init for i in kept]
+        result.name = hint(cell)

@@ -147,6 +147,16 @@ def _step_text(step: Any) -> str:
 Cell = tuple[Key, Path]
 
 
+def hint(cell: Cell) -> str:
+    """What the generated code may call a carried value."""
+    key, path = cell
+    name = key if isinstance(key, str) else key[1]
+    steps = [step[1] if isinstance(step, tuple) else step for step in path]
+    if path and path[-1] == ("value", 0):  # The value of a tensor, or its address.
+        steps.pop()
+    return "_".join(str(part) for part in (name, *steps))
+
+
 def results_of(site: Site, state: State) -> tuple[Any, ...]:
     """The names' new values, in the order in which the statement receives them."""
     return tuple(state.get(name, UNDEF) for name in site.names)

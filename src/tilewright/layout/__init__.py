@@ -1,6 +1,7 @@
 """Layouts: shape and stride as a function, and the algebra of such functions."""
 
 from tilewright.layout.basis import E, ScaledBasis
+from tilewright.layout.complement import complement
 from tilewright.layout.compose import composition
 from tilewright.layout.coord import (
     compact_col_major,
@@ -26,6 +27,7 @@ from tilewright.layout.divide import (
     tiled_divide,
     zipped_divide,
 )
+from tilewright.layout.expression import Sym
 from tilewright.layout.int_tuple import (
     Coord,
     IntTuple,
@@ -51,7 +53,6 @@ from tilewright.layout.int_tuple import (
     wrap,
 )
 from tilewright.layout.inverse import (
-    complement,
     left_inverse,
     max_alignment,
     max_common_layout,
@@ -112,6 +113,7 @@ from tilewright.layout.swizzle import (
     make_swizzle,
     parse_layout,
 )
+from tilewright.layout.symbolic import specialise, sym
 
 __all__ = [
     "AnyLayout",
@@ -124,6 +126,7 @@ __all__ = [
     "Shape",
     "Stride",
     "Swizzle",
+    "Sym",
     "append",
     "blocked_product",
     "ceil_div",
@@ -199,7 +202,9 @@ __all__ = [
     "size",
     "slice_",
     "slice_and_offset",
+    "specialise",
     "stride",
+    "sym",
     "take",
     "tile_to_shape",
     "tiled_divide",

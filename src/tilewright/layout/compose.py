@@ -60,7 +60,10 @@ def composition(a: Any, b: Any) -> Any:
         return a.with_outer(composition(a.outer, b))
     if isinstance(a, Swizzle):
         return _after_swizzle(a, b)
-    raise LayoutError(f"composition: expected a layout on the left, got {type(a).__name__}")
+    raise LayoutError(
+        f"composition: expected a layout on the left, got {type(a).__name__}",
+        hint="composition(A, B) is A o B: the layout A, seen at the places that B names",
+    )
 
 
 def _compose_by_mode(a: Layout, tiler: tuple[Any, ...]) -> Layout:
@@ -129,9 +132,7 @@ def _uneven(why: Uneven, sizes: list[int], operands: dict[str, object]) -> Layou
     )
 
 
-def _carry(
-    mode: int, sizes: list[int], reason: str, operands: dict[str, object]
-) -> LayoutError:
+def _carry(mode: int, sizes: list[int], reason: str, operands: dict[str, object]) -> LayoutError:
     return LayoutError(
         f"composition: modes of B carry across mode {mode} of A (size {sizes[mode]}): {reason}",
         details=operands,

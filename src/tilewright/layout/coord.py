@@ -21,6 +21,7 @@ from tilewright.layout.int_tuple import (
     product,
     tuple_rank,
     unflatten,
+    weakly_congruent,
     wrap,
 )
 from tilewright.layout.leaf import Leaf, add, as_leaf, floordiv, mod, mul
@@ -131,7 +132,12 @@ def crd2idx(coord: Coord, shape: Any, stride: Stride | None = None) -> Any:
             "crd2idx: expected crd2idx(coord, shape, stride) or crd2idx(coord, layout), "
             f"got {type(coord).__name__} as coord and {type(shape).__name__} as shape"
         )
-    return _dot(coord, shape, compact_col_major(shape) if stride is None else stride)
+    try:
+        return _dot(coord, shape, compact_col_major(shape) if stride is None else stride)
+    except LayoutError as error:
+        if type(coord) is tuple and weakly_congruent(shape, coord):
+            error.hint = f"the coordinate comes first: crd2idx({fmt(shape)}, {fmt(coord)})"
+        raise
 
 
 def dot(coord: Coord, shape: Shape, stride: Stride) -> Any:
@@ -192,7 +198,10 @@ def idx2crd(index: Any, shape: Shape, stride: Stride | None = None) -> Coord:
         return mod(floordiv(index, stride), shape)
     if type(index) is tuple:
         if type(shape) is not tuple or len(index) != len(shape):
-            raise LayoutError(f"idx2crd: index {fmt(index)} does not fit shape {fmt(shape)}")
+            raise LayoutError(
+                f"idx2crd: index {fmt(index)} does not fit shape {fmt(shape)}",
+                hint="the index comes first: idx2crd(index, shape)",
+            )
         return tuple(idx2crd(i, s) for i, s in zip(index, shape, strict=True))
     if type(shape) is not tuple:
         return as_leaf(index, "idx2crd index")
@@ -315,14 +324,19 @@ def at_path(t: IntTuple, path: Any) -> IntTuple:
 
 
 def checked_shape(shape: Any) -> Shape:
-    """`shape` normalised, every static extent >= 0.
+    """`shape` normalised, every static extent >= 1.
 
     Raises: LayoutError otherwise.
     """
     clean = normalise(shape, "shape")
     for extent in wrap(clean) if type(clean) is not tuple else _all_leaves(clean):
+        if type(extent) is int and extent == 0:
+            raise LayoutError(
+                f"shape {fmt(clean)}: an extent of 0 leaves no coordinate; expected extents >= 1",
+                hint="an extent that may be 0 at run time can be a run-time value",
+            )
         if isinstance(extent, ScaledBasis) or (type(extent) is int and extent < 0):
-            raise LayoutError(f"shape {fmt(clean)}: expected extents >= 0, got {extent}")
+            raise LayoutError(f"shape {fmt(clean)}: expected extents >= 1, got {extent}")
     return clean
 
 

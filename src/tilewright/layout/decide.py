@@ -2,13 +2,13 @@
 
 Two procedures, on a static A in merged modes:
 
-Rule STEPS.  A mode ``n:t`` of B adds the digits of t at every step.  Up to the first step q at which
-some digit overflows, the values are equally spaced; so its first mode is q long, and the rest walks
-on in steps of ``q*t``.  If then no digit can overflow in the sum of all modes, the result is exact,
-however the sizes divide: ``(2,8,6):(1,12,2) o 6:3`` steps through two digits at once.
-Rule VALUES.  The longest equally spaced beginning of a list of offsets is the first mode of the only
-merged layout that it can be.  So a list of values decides, for small sizes, what rule STEPS leaves
-open: overflows that cancel, and modes that walk in opposite directions.
+Rule STEPS.  A mode ``n:t`` of B adds the digits of t at every step.  Up to the first step q at
+which some digit overflows, the values are equally spaced; so its first mode is q long, and the rest
+walks on in steps of ``q*t``.  If then no digit can overflow in the sum of all modes, the result is
+exact, however the sizes divide: ``(2,8,6):(1,12,2) o 6:3`` steps through two digits at once.
+Rule VALUES.  The longest equally spaced beginning of a list of offsets is the first mode of the
+only merged layout that it can be.  So a list of values decides, for small sizes, what rule STEPS
+leaves open: overflows that cancel, and modes that walk in opposite directions.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.errors import LayoutError
 from tilewright.layout.basis import ScaledBasis
+from tilewright.layout.complement import complement, complement_basis, from_flat
 from tilewright.layout.compose import composition
 from tilewright.layout.coord import dice_tuple
 from tilewright.layout.int_tuple import (
@@ -29,9 +30,8 @@ from tilewright.layout.int_tuple import (
     product_each,
     wrap,
 )
-from tilewright.layout.inverse import complement, complement_basis, from_flat
 from tilewright.layout.layout import Layout, make_layout, trusted
-from tilewright.layout.leaf import Leaf, ceil_div_leaf, mul, provably_equal
+from tilewright.layout.leaf import Leaf, as_leaf, ceil_div_leaf, mul, provably_equal
 from tilewright.layout.modes import coalesce, shape, size, slice_and_offset
 from tilewright.layout.static import (
     Coordinates,
@@ -133,6 +133,7 @@ def _divide(layout: Layout, tile: Any) -> Layout:
                 f"divide: a tile of {tile} elements, expected at least 1",
                 details={"layout": layout},
             )
+        tile = as_leaf(tile, "tile")
         if type(layout.shape) is not tuple:
             # One stride walks the mode: tile and rest are exact for every extent, even run-time.
             rest = ceil_div_leaf(layout.shape, tile)
@@ -170,7 +171,12 @@ def _divide_by_layout(layout: Layout, tile: Layout) -> Layout:
         rest = complement_basis(tile, layout.shape)
         rest = coalesce(rest, (1,) * len(rest))
     else:
-        rest = complement(tile, target)
+        try:
+            rest = complement(tile, target)
+        except LayoutError as error:
+            raise LayoutError(
+                f"divide: {layout} cannot be cut into tiles {tile}: {error.message}"
+            ) from None
         _check_tiles(layout, tile)
     try:
         divided: Layout = composition(layout, make_layout(tile, rest))
@@ -220,10 +226,7 @@ def zipped_divide(layout: LayoutT, tiler: Tiler) -> LayoutT:
 def _static_tiler(tiler: Tiler) -> bool:
     """True iff `tiler` is hashable and free of run-time values: then a divide may be remembered."""
     if type(tiler) is tuple:
-        for t in tiler:
-            if type(t) is not int and not _static_tiler(t):
-                return False
-        return True
+        return all(type(t) is int or _static_tiler(t) for t in tiler)
     return tiler is None or type(tiler) is int or (type(tiler) is Layout and tiler.is_static)
 
 

@@ -43,7 +43,7 @@ class Layout:
 
     Shapes: `shape` and `stride` are congruent; without `stride` compact column-major.
     Units:  offsets in elements; with basis strides, coordinates.
-    Raises: LayoutError if the profiles differ or an extent is negative.
+    Raises: LayoutError if the profiles differ, or a static extent is not at least 1.
 
     Static and immutable: hashable, and equal iff same profile and provably equal leaves.
 
@@ -190,14 +190,14 @@ def trusted(shape: Shape, stride: Stride, static: bool | None = None) -> Layout:
 
 
 def _plain(shape: Any, stride: Any) -> bool:
-    """True iff congruent and all leaves are ints, extents >= 0: nothing left to check."""
+    """True iff congruent and all leaves are ints, extents >= 1: nothing left to check."""
     if type(shape) is int:
-        return type(stride) is int and shape >= 0
+        return type(stride) is int and shape > 0
     if type(shape) is not tuple or type(stride) is not tuple or len(shape) != len(stride):
         return False
     for s, d in zip(shape, stride, strict=True):
         if type(s) is int:
-            if type(d) is not int or s < 0:
+            if type(d) is not int or s < 1:
                 return False
         elif not _plain(s, d):
             return False
@@ -246,6 +246,11 @@ def make_layout(*parts: Any, stride: Stride | None = None) -> Layout:
         static = all(p.is_static for p in parts)
         shapes, strides = (tuple(p.shape for p in parts), tuple(p.stride for p in parts))
         return trusted(shapes, strides, static)
+    if any(isinstance(p, Layout) for p in parts):
+        raise LayoutError(
+            "make_layout: expected layouts only, or one shape; got "
+            f"{', '.join(fmt(p) for p in parts)}"
+        )
     if len(parts) == 2 and stride is None:
         return Layout(parts[0], parts[1])
     if len(parts) != 1:

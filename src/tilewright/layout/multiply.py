@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.errors import LayoutError
+from tilewright.layout.complement import open_complement
 from tilewright.layout.compose import composition
 from tilewright.layout.divide import Tiler, by_mode, ceil_div, splice_both, splice_rest
 from tilewright.layout.int_tuple import IntTuple, product_each
-from tilewright.layout.inverse import open_complement
 from tilewright.layout.layout import Layout, make_layout, make_ordered_layout, trusted
 from tilewright.layout.modes import pad_rank, rank, shape, zip_layout
 from tilewright.layout.static import Coordinates, Uneven, carries, gaps, walk
@@ -39,9 +39,7 @@ def logical_product(block: LayoutT, tiler: Tiler) -> LayoutT:
 
 def _multiply(block: Layout, tiler: Any) -> Layout:
     if type(tiler) is int and tiler < 1:
-        raise LayoutError(
-            f"product: {tiler} copies, expected at least 1", details={"block": block}
-        )
+        raise LayoutError(f"product: {tiler} copies, expected at least 1", details={"block": block})
     pattern = tiler if isinstance(tiler, Layout) else Layout(tiler, 1)
     if block.is_static and pattern.is_static:
         return _multiply_cached(block, pattern)
@@ -67,7 +65,10 @@ _multiply_cached = lru_cache(maxsize=4096)(_multiply_static)
 
 
 def _multiply_by_layout(block: Layout, pattern: Layout) -> Layout:
-    free = open_complement(block)
+    try:
+        free = open_complement(block)
+    except LayoutError as error:
+        raise LayoutError(f"product: {block} cannot be repeated: {error.message}") from None
     try:
         return make_layout(block, composition(free, pattern))
     except LayoutError as error:

@@ -26,6 +26,7 @@ def upcast(x: Any, n: int) -> Any:
     >>> print(upcast(Layout((8, (4, 2)), (4, (1, 32))), 4), upcast(Swizzle(3, 4, 3), 8))
     (8,(1,2)):(1,(1,8)) Sw<3,1,3>
     """
+    _check_count("upcast", n)
     if isinstance(x, Swizzle):
         return _move_base(x, -_log2(n), n)
     if isinstance(x, ComposedLayout):
@@ -44,6 +45,7 @@ def downcast(x: Any, n: int) -> Any:
     >>> print(downcast(Layout((4, 8), (8, 1)), 2))
     (4,16):(16,1)
     """
+    _check_count("downcast", n)
     if isinstance(x, Swizzle):
         return _move_base(x, _log2(n), n)
     if isinstance(x, ComposedLayout):
@@ -72,6 +74,11 @@ def recast_layout(new_type_bits: int, old_type_bits: int, layout: Any) -> Any:
         return downcast(layout, old_type_bits // new_type_bits)
     small = gcd(new_type_bits, old_type_bits)
     return upcast(downcast(layout, old_type_bits // small), new_type_bits // small)
+
+
+def _check_count(name: str, n: int) -> None:
+    if type(n) is not int or n < 1:
+        raise LayoutError(f"{name}: expected a number of elements >= 1, got {n!r}")
 
 
 def _leafwise(x: Layout, s: IntTuple, d: IntTuple, n: int, fn: Any) -> tuple[IntTuple, IntTuple]:

@@ -235,6 +235,8 @@ def parse_layout(text: str) -> Any:
     >>> parse_layout("Sw<3,4,3> o 0 o (8,8):(1@0,8)")
     ComposedLayout(Swizzle(3, 4, 3), 0, Layout((8, 8), (ScaledBasis(1, (0,)), 8)))
     """
+    if not isinstance(text, str):
+        raise LayoutError(f"parse_layout: expected text, got {type(text).__name__} {text!r}")
     reader = _Reader(text)
     result = reader.chain()
     if reader.next != "":
@@ -242,30 +244,31 @@ def parse_layout(text: str) -> Any:
     return result
 
 
-_TOKEN = re.compile(r"\s*(Sw<-?\d+,-?\d+,-?\d+>|-?\d+(?:@\d+)*|[_o(),:])")
+_TOKEN = re.compile(r"\s*(Sw<-?\d+,-?\d+,-?\d+>|-?\d+(?:@\d+)*|\S)")
+_VALUE = "a number, '(' or '_'"
 
 
 class _Reader:
-    """Recursive descent over the tokens of the notation; `next` is the token ahead."""
+    """Recursive descent over the tokens of the notation; `next` is the token ahead, at `start`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.end = 0
+        self.start = self.end = 0
         self.next = ""
         self.advance()
 
     def advance(self) -> str:
         taken = self.next
         match = _TOKEN.match(self.text, self.end)
-        if match is None and self.text[self.end :].strip():
-            raise self.error("a number, '(' or '_'")
         self.next = match.group(1) if match else ""
-        self.end = match.end() if match else len(self.text)
+        self.start, self.end = match.span(1) if match else (len(self.text),) * 2
         return taken
 
     def error(self, expected: str) -> LayoutError:
+        found = repr(self.next) if self.next else "the end"
         return LayoutError(
-            f"parse_layout: expected {expected} before position {self.end} of {self.text!r}"
+            f"parse_layout: expected {expected} before position {self.start} of {self.text!r}, "
+            f"found {found}"
         )
 
     def chain(self) -> Any:
@@ -274,8 +277,9 @@ class _Reader:
             return head
         self.advance()
         offset = self.tuple()
-        if self.advance() != "o":
+        if self.next != "o":
             raise self.error("'o'")
+        self.advance()
         return ComposedLayout(head, offset, self.chain())
 
     def layout(self) -> Any:
@@ -289,8 +293,8 @@ class _Reader:
         return Layout(shape, self.tuple())
 
     def tuple(self) -> Any:
-        token = self.advance()
-        if token == "(":
+        if self.next == "(":
+            self.advance()
             items: list[Any] = []
             while self.next != ")":
                 items.append(self.tuple())
@@ -300,10 +304,11 @@ class _Reader:
                     raise self.error("',' or ')'")
             self.advance()
             return tuple(items)
-        if token == "_":
+        if self.next == "_":
+            self.advance()
             return None
-        if not token or not token.lstrip("-")[:1].isdigit():
-            raise self.error("a number, '(' or '_'")
-        value, *path = token.split("@")
+        if not self.next.lstrip("-")[:1].isdigit():
+            raise self.error(_VALUE if self.start else f"{_VALUE}, or a swizzle Sw<B,M,S>")
+        value, *path = self.advance().split("@")
         axes = tuple(int(axis) for axis in reversed(path))
         return ScaledBasis(int(value), axes) if axes else int(value)

@@ -223,7 +223,7 @@ def random_operands(
 
     def array(rows: int, cols: int, operand: Operand, row_major: str) -> Array:
         shape = (rows, cols) if operand.major == row_major else (cols, rows)
-        data = new_array(np.empty(0), shape, operand.dtype.name)
+        data: Array = new_array(np.empty(0), shape, operand.dtype.name)
         data[...] = rng.standard_normal(shape, dtype=np.float32).astype(data.dtype)
         return data if operand.major == row_major else data.T
 

@@ -28,30 +28,57 @@ def draw_atom(atom: MmaAtom | CopyAtom) -> Drawing:
 
 def mma_figure(atom: MmaAtom) -> Figure:
     """A, B and C with thread and value in every cell; wide atoms show their first columns."""
-    m, n, k = atom.shape_mnk
-    a = _operand_grid(atom, "A", f"A: {m}x{k} {atom.a_dtype}", "m", "k")
-    b = _operand_grid(atom, "B", f"B: {k}x{n} {atom.b_dtype}", "k", "n", transpose=True)
-    c = _operand_grid(atom, "C", f"C, D: {m}x{n} {atom.d_dtype}", "m", "n")
-    return Figure(atom.name, ((None, b), (a, c)), (TV_CAPTION,))
+    a = _operand_grid(atom, "A", "m", "k")
+    b = _operand_grid(atom, "B", "k", "n", transpose=True)
+    c = _operand_grid(atom, "C", "m", "n")
+    return Figure(atom.name, ((None, b), (a, c)), (_caption(atom),))
+
+
+_PLACES = {"smem": "in shared memory", "tmem": "in tensor memory"}
 
 
 def operand_place(atom: MmaAtom, which: Operand) -> str:
     """Where an operand lies that no thread holds alone; empty for one in the threads' registers."""
-    source = str(atom.source(which))
+    source = atom.source(which)
     if source == "smem":
-        return f"in shared memory, {atom.major(which)}-major, through a descriptor"
-    if source != "rmem":
-        return f"in {source}"
-    shared = atom.num_threads > 1 and is_broadcast(atom.layout(which))
-    return "seen whole by every thread" if shared else ""
+        return f"{_PLACES[source]}, {atom.major(which)}-major, through a descriptor"
+    return _PLACES.get(source, "")
+
+
+def operand_title(atom: MmaAtom, which: Operand) -> str:
+    """``A: 16x8 bf16``; B as it is drawn, K x N."""
+    rows, cols = atom.matrix_shape(which)
+    if which == "B":
+        rows, cols = cols, rows
+    name = "C, D" if which == "C" else which
+    return f"{name}: {rows}x{cols} {atom.element('D' if which == 'C' else which)}"
+
+
+def executor(atom: MmaAtom | CopyAtom) -> str:
+    """What the numbers in the picture count: T for threads, CTA where CTAs work together.
+
+    >>> from tilewright.arch.mma.registry import mma_atom
+    >>> executor(mma_atom("SM80_8x8x4_F64F64F64F64_TN"))
+    'T'
+    """
+    if isinstance(atom, MmaAtom):
+        return "CTA" if atom.kind == "umma" else "T"
+    return "CTA" if atom.is_bulk or atom.kind == "tmem_copy" else "T"
+
+
+def _caption(atom: MmaAtom | CopyAtom) -> str:
+    if executor(atom) == "T":
+        return TV_CAPTION
+    return "CTA n, V its value; colour: CTA; +n: n more hold the element"
 
 
 def _operand_grid(
-    atom: MmaAtom, which: Operand, title: str, row: str, col: str, transpose: bool = False
+    atom: MmaAtom, which: Operand, row: str, col: str, transpose: bool = False
 ) -> Grid:
     rows, cols = atom.matrix_shape(which)
-    place = operand_place(atom, which)
-    if place:
+    layout, place = atom.layout(which), operand_place(atom, which)
+    title = operand_title(atom, which)
+    if place and (size(layout[0]) == 1 or is_broadcast(layout)):
         return make_grid(
             title,
             *((cols, rows) if transpose else (rows, cols)),
@@ -62,14 +89,16 @@ def _operand_grid(
             notes=(place,),
         )
     return tv_grid(
-        atom.layout(which),
+        layout,
         (rows, cols),
         title,
         thread_names=_thread_names(atom.thr_id),
+        prefix=executor(atom),
         transpose=transpose,
         row_name=row,
         col_name=col,
         max_cols=_MAX_COLS,
+        notes=(place,) if place else (),
     )
 
 
@@ -81,14 +110,14 @@ def _thread_names(thr_id: Layout) -> Layout | None:
 
 def copy_figure(atom: CopyAtom) -> Figure:
     """Source and destination: the pieces of the data that each thread addresses or holds."""
-    total, unit, row_units = copy_cells(atom)
-    src = _side_grid(atom.src_layout, "source", atom.thr_id, total, unit, row_units)
-    dst = _side_grid(atom.dst_layout, "destination", atom.thr_id, total, unit, row_units)
+    _, unit, row_units = copy_cells(atom)
+    src = _side_grid(atom, atom.src_layout, "source")
+    dst = _side_grid(atom, atom.dst_layout, "destination")
     if atom.is_bulk:
         caption = "one thread starts the copy of a whole box; the TMA engine moves it"
     else:
         caption = f"a cell is {unit} bits, a row {unit * row_units}; V counts a thread's cells"
-    return Figure(atom.name, ((src, dst),), (caption, TV_CAPTION))
+    return Figure(atom.name, ((src, dst),), (caption, _caption(atom)))
 
 
 def copy_cells(atom: CopyAtom) -> tuple[int, int, int]:
@@ -99,15 +128,15 @@ def copy_cells(atom: CopyAtom) -> tuple[int, int, int]:
     (4096, 32, 4)
     """
     total = max(cosize(atom.src_layout), cosize(atom.dst_layout))
-    unit = _unit_bits(atom, total)
+    unit = _unit_bits(atom)
     return total, unit, _row_units(atom, total, unit)
 
 
-def _unit_bits(atom: CopyAtom, total: int) -> int:
+def _unit_bits(atom: CopyAtom) -> int:
     """The piece that is contiguous on both sides, at most a register (a byte for one thread)."""
     runs = [_run(layout) for layout in (atom.src_layout, atom.dst_layout)]
     most = _COPY_UNIT_BITS if atom.num_threads > 1 else 8
-    return gcd(gcd(*runs), gcd(total, most))
+    return gcd(*runs, most)
 
 
 def _run(layout: Layout) -> int:
@@ -127,13 +156,13 @@ def _row_units(atom: CopyAtom, total: int, unit: int) -> int:
     return max(min(per_thread, total) // unit, 1)
 
 
-def _side_grid(
-    layout: Layout, title: str, thr_id: Layout, total: int, unit: int, row_units: int
-) -> Grid:
-    """The grid of one side; value v of a thread is its v-th piece of `unit` bits."""
+def _side_grid(atom: CopyAtom, layout: Layout, title: str) -> Grid:
+    """The grid of one side; value v of a thread is its v-th piece."""
+    total, unit, row_units = copy_cells(atom)
+    prefix = executor(atom)
     cells: dict[int, list[tuple[int, int]]] = {}
     for thread in range(size(layout[0])):
-        name = thr_id(thread)
+        name = atom.thr_id(thread)
         for value in range(size(layout[1]) // unit):
             cells.setdefault(layout((thread, value * unit)) // unit, []).append((name, value))
 
@@ -143,9 +172,7 @@ def _side_grid(
             return Cell(("-",))
         thread, value = held[0]
         more = f"+{len(held) - 1}" if len(held) > 1 else ""
-        return Cell((f"T{thread}", f"V{value}{more}"), thread)
+        return Cell((f"{prefix}{thread}", f"V{value}{more}"), thread)
 
     rows = -(-total // (unit * row_units))
-    return make_grid(
-        f"{title} {layout}", rows, row_units, cell, row_name="row", col_name="", max_cols=_MAX_COLS
-    )
+    return make_grid(f"{title} {layout}", rows, row_units, cell, row_name="row", max_cols=_MAX_COLS)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.arch.copy.atom import CopyAtom
-from tilewright.arch.copy.registry import ALL_COPY_ATOMS
+from tilewright.arch.copy.registry import every_copy_atom
 from tilewright.arch.mma.atom import MmaAtom, Operand
-from tilewright.arch.mma.registry import ALL_MMA_ATOMS
-from tilewright.layout.layout import Layout
-from tilewright.viz.atom_pictures import copy_cells, operand_place
+from tilewright.arch.mma.registry import every_mma_atom
+from tilewright.arch.thread_value import is_broadcast
+from tilewright.layout.modes import size
+from tilewright.viz.atom_pictures import copy_cells, executor, operand_place, operand_title
 from tilewright.viz.palette import FILLS, SHARED
 
 SCRIPTS: tuple[str, ...] = (
@@ -61,80 +62,76 @@ def write_explorer(path: str | Path) -> Path:
     return target
 
 
-class _Interned:
-    """Layouts by number: atoms share most of theirs."""
+class _Numbered:
+    """Values by number, each kept once: atoms share most of theirs."""
 
     def __init__(self) -> None:
-        self.texts: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
 
-    def __call__(self, layout: Layout) -> int:
-        return self.texts.setdefault(str(layout), len(self.texts))
+    def __call__(self, value: Any) -> int:
+        return self.numbers.setdefault(json.dumps(value, ensure_ascii=False), len(self.numbers))
+
+    def values(self) -> list[Any]:
+        return [json.loads(text) for text in self.numbers]
 
 
 def _data() -> dict[str, Any]:
-    number = _Interned()
-    atoms = [_mma(atom, number) for atom in ALL_MMA_ATOMS]
-    atoms += [_copy(atom, number) for atom in ALL_COPY_ATOMS]
-    return {"fills": FILLS, "shared": SHARED, "atoms": atoms, "layouts": list(number.texts)}
-
-
-def _mma(atom: MmaAtom, number: _Interned) -> dict[str, Any]:
-    m, n, k = atom.shape_mnk
-    titles: list[tuple[Operand, str, str, str]] = [
-        ("A", f"A: {m}x{k} {atom.a_dtype}", "m", "k"),
-        ("B", f"B: {k}x{n} {atom.b_dtype}", "k", "n"),
-        ("C", f"C, D: {m}x{n} {atom.d_dtype}", "m", "n"),
-    ]
-    sides = []
-    for which, title, row, col in titles:
-        rows, cols = atom.matrix_shape(which)
-        by_rows = which == "B"
-        sides.append(
-            {
-                "which": which,
-                "title": title,
-                "where": operand_place(atom, which),
-                "rows": cols if by_rows else rows,
-                "cols": rows if by_rows else cols,
-                "row_name": row,
-                "col_name": col,
-                "by_rows": int(by_rows),
-                "unit": 1,
-                "layout": number(atom.layout(which)),
-            }
-        )
+    layouts, sides = _Numbered(), _Numbered()
+    atoms = [_mma(atom, layouts, sides) for atom in every_mma_atom()]
+    atoms += [_copy(atom, layouts, sides) for atom in every_copy_atom()]
     return {
-        "name": atom.name,
-        "mma": 1,
-        "thr_id": number(atom.thr_id),
-        "sides": sides,
-        "facts": [["instruction", atom.ptx], ["from", f"sm_{atom.min_arch}"]],
+        "fills": FILLS,
+        "shared": SHARED,
+        "atoms": atoms,
+        "layouts": layouts.values(),
+        "sides": sides.values(),
     }
 
 
-def _copy(atom: CopyAtom, number: _Interned) -> dict[str, Any]:
+def _mma(atom: MmaAtom, layouts: _Numbered, sides: _Numbered) -> list[Any]:
+    named: list[tuple[Operand, str, str]] = [("A", "m", "k"), ("B", "k", "n"), ("C", "m", "n")]
+    numbers = []
+    for which, row, col in named:
+        rows, cols = atom.matrix_shape(which)
+        by_rows = which == "B"
+        place, layout = operand_place(atom, which), atom.layout(which)
+        side = {
+            "which": which,
+            "title": operand_title(atom, which),
+            "where": place,
+            "whole": int(bool(place) and (size(layout[0]) == 1 or is_broadcast(layout))),
+            "rows": cols if by_rows else rows,
+            "cols": rows if by_rows else cols,
+            "row_name": row,
+            "col_name": col,
+            "by_rows": int(by_rows),
+            "unit": 1,
+            "layout": layouts(str(layout)),
+        }
+        numbers.append(sides(side))
+    instruction = atom.ptx or "not written by the code generator"
+    since = f"sm_{atom.min_arch}" if atom.min_arch else "AMD"
+    return [atom.name, 1, layouts(str(atom.thr_id)), numbers, executor(atom), instruction, since]
+
+
+def _copy(atom: CopyAtom, layouts: _Numbered, sides: _Numbered) -> list[Any]:
     total, unit, row_units = copy_cells(atom)
-    sides = [
-        {
+    numbers = []
+    for title, layout in (("source", atom.src_layout), ("destination", atom.dst_layout)):
+        side = {
             "which": title,
-            "title": title,
+            "title": f"{title}, {unit} bits a cell",
             "where": "",
+            "whole": 0,
             "rows": -(-total // (unit * row_units)),
             "cols": row_units,
             "row_name": "row",
             "col_name": "",
             "by_rows": 1,
             "unit": unit,
-            "layout": number(layout),
+            "layout": layouts(str(layout)),
         }
-        for title, layout in (("source", atom.src_layout), ("destination", atom.dst_layout))
-    ]
-    facts = [["instruction", atom.ptx or "a load and a store"], ["from", f"sm_{atom.min_arch}"]]
-    facts.append(["cell", f"{unit} bits"])
-    return {
-        "name": atom.name,
-        "mma": 0,
-        "thr_id": number(atom.thr_id),
-        "sides": sides,
-        "facts": facts,
-    }
+        numbers.append(sides(side))
+    instruction = atom.ptx or "a load and a store, or not written by the code generator"
+    since = f"sm_{atom.min_arch}"
+    return [atom.name, 0, layouts(str(atom.thr_id)), numbers, executor(atom), instruction, since]

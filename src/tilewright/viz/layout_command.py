@@ -17,6 +17,7 @@ prints.  ``EXAMPLES`` and ``DESCRIPTION`` are for the parser's help.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import json
 import sys
@@ -26,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.arch.copy.atom import CopyAtom
-from tilewright.arch.copy.registry import ALL_COPY_ATOMS
+from tilewright.arch.copy.registry import every_copy_atom
 from tilewright.arch.mma.atom import MmaAtom
-from tilewright.arch.mma.registry import ALL_MMA_ATOMS
+from tilewright.arch.mma.registry import every_mma_atom, mma_atom
 from tilewright.errors import LayoutError
 from tilewright.layout.analysis import (
     Access,
@@ -300,15 +301,17 @@ def find_atom(name: str) -> MmaAtom | CopyAtom:
     >>> find_atom("SM75_U32x4_LDSM_N").num_threads
     32
     """
-    atoms: dict[str, MmaAtom | CopyAtom] = {a.name: a for a in ALL_MMA_ATOMS}
-    atoms |= {a.name: a for a in ALL_COPY_ATOMS}
+    atoms: dict[str, MmaAtom | CopyAtom] = {a.name: a for a in every_mma_atom()}
+    atoms |= {a.name: a for a in every_copy_atom()}
     if name in atoms:
         return atoms[name]
+    with contextlib.suppress(LayoutError):
+        return mma_atom(name)  # tcgen05.mma has more shapes than the list
     within = [known for known in atoms if name.lower() in known.lower()]
     near = within[:6] or difflib.get_close_matches(name, atoms, n=3, cutoff=0.5)
     raise LayoutError(
-        f"atom: {name!r} is none of the {len(ALL_MMA_ATOMS)} MMA and {len(ALL_COPY_ATOMS)} copy "
-        "atoms",
+        f"atom: {name!r} is none of the {len(every_mma_atom())} MMA and {len(every_copy_atom())} "
+        "copy atoms",
         hint=f"near names: {', '.join(near)}" if near else "",
     )
 
@@ -320,13 +323,13 @@ def atom_values(atom: MmaAtom | CopyAtom) -> dict[str, str]:
         values |= {"source": str(atom.src_layout), "destination": str(atom.dst_layout)}
     else:
         m, n, k = atom.shape_mnk
-        values["computes"] = (
-            f"{m}x{n}x{k}: {atom.d_dtype} = {atom.a_dtype} * {atom.b_dtype} + {atom.c_dtype}"
-        )
+        d, a, b, c = (str(t) for t in (atom.d_type, atom.a_type, atom.b_type, atom.c_type))
+        values["computes"] = f"{m}x{n}x{k}: {d} = {a} * {b} + {c}"
         for which in ("A", "B", "C"):
             place = operand_place(atom, which)
             values[which] = str(atom.layout(which)) + (f", {place}" if place else "")
-    return values | {"from": f"sm_{atom.min_arch}", "ptx": atom.ptx}
+    since = f"sm_{atom.min_arch}" if atom.min_arch else "AMD"
+    return values | {"from": since, "ptx": atom.ptx or "not written by the code generator"}
 
 
 @dataclass(frozen=True, slots=True)

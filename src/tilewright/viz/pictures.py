@@ -135,7 +135,7 @@ def tv_figure(layout: Layout, tile: tuple[int, int]) -> Figure:
     return Figure(f"{layout} over {tile[0]}x{tile[1]}", ((grid,),), (TV_CAPTION,))
 
 
-TV_CAPTION = "T thread, V value; colour: thread; +n: n more threads or values hold the element"
+TV_CAPTION = "T thread, V value; colour: thread; +n: n more hold the element"
 
 
 def tv_grid(
@@ -144,6 +144,7 @@ def tv_grid(
     title: str,
     *,
     thread_names: Layout | None = None,
+    prefix: str = "T",
     transpose: bool = False,
     row_name: str = "",
     col_name: str = "",
@@ -163,7 +164,7 @@ def tv_grid(
         thread, value = held[0]
         name = thread if thread_names is None else thread_names(thread)
         more = f"+{len(held) - 1}" if len(held) > 1 else ""
-        return Cell((f"T{name}", f"V{value}{more}"), name)
+        return Cell((f"{prefix}{name}", f"V{value}{more}"), name)
 
     shown = (cols, rows) if transpose else (rows, cols)
     return make_grid(

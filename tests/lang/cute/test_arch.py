@@ -73,7 +73,9 @@ def test_mbarriers() -> None:
         arch.mbarrier_arrive(arch.alloc_smem(Uint64, 1))
         assert len(k.all(memory.CastPointer)) == casts
         k.verify()
-        with pytest.raises(TypeMismatchError, match=r"mbarrier_wait: an mbarrier is an Int64 in sh"):
+        with pytest.raises(
+            TypeMismatchError, match=r"mbarrier_wait: an mbarrier is an Int64 in sh"
+        ):
             arch.mbarrier_wait(arch.alloc_smem(Int32, 1), 0)
         with pytest.raises(TypeMismatchError, match=r"expected a pointer to an mbarrier, got int"):
             arch.mbarrier_arrive(0)
@@ -155,9 +157,13 @@ def test_numbers_out_of_range_are_refused() -> None:
             arch.barrier_arrive(barrier_id=1, number_of_threads=100)
         with pytest.raises(TypeMismatchError, match=r"barrier: barrier_id=int 3 needs number_of"):
             arch.barrier(barrier_id=3)
-        with pytest.raises(ResourceError, match=r"setmaxregister_increase: expected a compile-time"):
+        with pytest.raises(
+            ResourceError, match=r"setmaxregister_increase: expected a compile-time"
+        ):
             arch.setmaxregister_increase(100)
-        with pytest.raises(TypeMismatchError, match=r"fence_proxy: expected 'async.shared' or 'asy"):
+        with pytest.raises(
+            TypeMismatchError, match=r"fence_proxy: expected 'async.shared' or 'asy"
+        ):
             arch.fence_proxy("alias")
         with pytest.raises(TypeMismatchError, match=r"atomic_add: expected a pointer into global"):
             arch.atomic_add(3, 1)

@@ -138,9 +138,9 @@ def test_instructions_that_do_not_exist() -> None:
         make_mma_atom(warp.MmaFP8Op(BFloat16, Float32))
     with pytest.raises(LayoutError, match=r"num_bits_per_copy=48 is not one of 8, 16, 32, 64, 128"):
         make_copy_atom(CopyUniversalOp(), BFloat16, num_bits_per_copy=48)
+    only_global = cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL)
     with pytest.raises(LayoutError, match=r"LoadCacheMode.GLOBAL copies 128 bits, not 64"):
-        mode = cpasync.LoadCacheMode.GLOBAL
-        make_copy_atom(cpasync.CopyG2SOp(mode), Float32, num_bits_per_copy=64)
+        make_copy_atom(only_global, Float32, num_bits_per_copy=64)
     with pytest.raises(DTypeError, match=r"only 16-bit elements can be transposed, got f32"):
         make_copy_atom(warp.LdMatrix8x8x16bOp(True, 1), Float32)
     with pytest.raises(DTypeError, match=r"moves units of 16 bits, asked for some bits of f32"):
@@ -169,7 +169,10 @@ def test_arguments_of_the_wrong_kind() -> None:
             r"CopyBulkTensorTileG2SOp needs a descriptor",
         ),
         (lambda: make_mma_atom(CopyUniversalOp()), r"make_mma_atom: expected an MMA operation"),
-        (lambda: make_tiled_copy_tv(mma, Layout(32), Layout(1)), r"expected a copy atom, got a Til"),
+        (
+            lambda: make_tiled_copy_tv(mma, Layout(32), Layout(1)),
+            r"expected a copy atom, got a Til",
+        ),
         (lambda: make_tiled_copy_A(mma, atom), r"make_tiled_copy_A: expected a TiledMma"),
         (lambda: make_tiled_copy_S(atom, mma), r"make_tiled_copy_S: expected a TiledCopy"),
         (lambda: make_tiled_copy_C_atom(atom, 3), r"make_tiled_copy_C_atom: expected a TiledMma"),
@@ -196,16 +199,22 @@ def test_arguments_of_the_wrong_kind() -> None:
 
 def test_extents_that_do_not_fit() -> None:
     mma = make_tiled_mma(AMPERE, (2, 2, 1))
-    with pytest.raises(LayoutError, match=r"partition_shape_C: N = 24 is not a multiple of the N = "):
+    with pytest.raises(
+        LayoutError, match=r"partition_shape_C: N = 24 is not a multiple of the N = "
+    ):
         mma.partition_shape_C((64, 24))
     with kernel() as k:
         run_time = k.gmem("f16", Layout((k.number("M"), 16), (16, 1)))
-        with pytest.raises(LayoutError, match=r"partition_A: M = .* is known only at run time, an "):
+        with pytest.raises(
+            LayoutError, match=r"partition_A: M = .* is known only at run time, an "
+        ):
             mma.get_slice(0).partition_A(run_time)
         with pytest.raises(LayoutError, match=r"atom_layout_mnk must be known at compile time"):
             make_tiled_mma(AMPERE, (k.number("w"), 1, 1))
     with pytest.raises(LayoutError, match=r"permutation N = 24 is not a multiple of the 16"):
         make_tiled_mma(AMPERE, (2, 2, 1), permutation_mnk=(32, 24, 16))
     wide = make_copy_atom(warp.StMatrix8x8x16bOp(False, 4), Float16)
-    with pytest.raises(LayoutError, match=r"copies 8 values per thread, the MMA gives each thread 4"):
+    with pytest.raises(
+        LayoutError, match=r"copies 8 values per thread, the MMA gives each thread 4"
+    ):
         make_tiled_copy_C_atom(wide, make_tiled_mma(AMPERE, (2, 2, 1)))

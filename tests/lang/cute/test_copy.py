@@ -4,7 +4,8 @@ import pytest
 from traced import SHARED_BASE, addresses, kernel
 
 from tilewright.errors import DTypeError, LayoutError, TypeMismatchError
-from tilewright.ir.ops import control, copy as copy_ops, memory
+from tilewright.ir.ops import control, memory
+from tilewright.ir.ops import copy as copy_ops
 from tilewright.lang.cute import arch
 from tilewright.lang.cute.atom import make_copy_atom
 from tilewright.lang.cute.copy import autovec_copy, basic_copy, basic_copy_if, copy
@@ -214,8 +215,9 @@ def test_wrong_use_is_refused() -> None:
                 r"must be aligned to 16 bytes, it is known to be aligned to 2",
             ),
             (
-                lambda: copy(g2s, type(g)(odd[1, None].iterator, Layout(8)),
-                             type(s)(s.iterator, Layout(8))),
+                lambda: copy(
+                    g2s, type(g)(odd[1, None].iterator, Layout(8)), type(s)(s.iterator, Layout(8))
+                ),
                 LayoutError,
                 r"source of SM80_CP_ASYNC_CACHEALWAYS_128b must be aligned to 16 bytes",
             ),
@@ -239,7 +241,16 @@ def test_wrong_use_is_refused() -> None:
                 LayoutError,
                 r"source and destination differ in size: 9:1 and 8:1",
             ),
-            (lambda: autovec_copy(3, r), TypeMismatchError, r"autovec_copy: expected a tensor in me"),
+            (
+                lambda: autovec_copy(3, r),
+                TypeMismatchError,
+                r"autovec_copy: expected a tensor in me",
+            ),
+            (
+                lambda: autovec_copy(k.gmem("e2m1", Layout(8, 2)), make_rmem_tensor(8, "e2m1")),
+                DTypeError,
+                r"1 elements of e2m1 are not whole bytes",
+            ),
             (
                 lambda: autovec_copy(make_rmem_tensor(8, "f16"), r),
                 DTypeError,

@@ -66,9 +66,7 @@ def test_bits_of_every_fragment(kind: warpgroup.SmemLayoutAtomKind, which: str) 
             seen = ComposedLayout(layout.inner, 0, values) if layout.inner.bits else values
             expected = descriptor_of(seen, "K" if kind.name.startswith("K") else "MN", BF16)
             start = SHARED_BASE + 2 * piece[1]
-            wanted = encode(
-                start, expected.leading_bytes, expected.stride_bytes, expected.swizzle
-            )
+            wanted = encode(start, expected.leading_bytes, expected.stride_bytes, expected.swizzle)
             assert found[value] == wanted, (x, y, decode(found[value]))
 
 
@@ -121,8 +119,14 @@ def test_what_no_descriptor_describes_is_refused() -> None:
         with pytest.raises(LayoutError, match=r"matrix descriptor: .* is not a K-major layout"):
             mma.make_fragment_A(thr.partition_A(plain))
         odd = smem.allocate_tensor(
-            BFloat16, tile_to_shape(ComposedLayout(tile(KINDS[-1], 8, 64).inner.__class__(3, 4, 3),
-            0, Layout((8, 128), (128, 1))), (128, 128), (0, 1))
+            BFloat16,
+            tile_to_shape(
+                ComposedLayout(
+                    tile(KINDS[-1], 8, 64).inner.__class__(3, 4, 3), 0, Layout((8, 128), (128, 1))
+                ),
+                (128, 128),
+                (0, 1),
+            ),
         )
         with pytest.raises(LayoutError, match=r"TMA and wgmma have no swizzle Sw<3,5,3> of bytes"):
             mma.make_fragment_A(thr.partition_A(odd))
@@ -131,7 +135,9 @@ def test_what_no_descriptor_describes_is_refused() -> None:
         moved = type(good)(shifted.iterator, local_tile(good, (128, 64), (0, 0, None)).layout)
         with pytest.raises(LayoutError, match=r"may only start in the first row of the 128B"):
             mma.make_fragment_A(thr.partition_A(moved))
-        with pytest.raises(TypeMismatchError, match=r"reads A from shared memory, expected its par"):
+        with pytest.raises(
+            TypeMismatchError, match=r"reads A from shared memory, expected its par"
+        ):
             mma.make_fragment_A((64, 16))
         with pytest.raises(TypeMismatchError, match=r"reads B from shared memory, got tensor<ptr"):
             mma.make_fragment_B(make_rmem_tensor(((128, 16), 1, 1), BFloat16))

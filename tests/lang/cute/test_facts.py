@@ -12,19 +12,19 @@ from tilewright.lang.cute.facts import assume, divisor, ones
 from tilewright.lang.values import Int32, Int64, Uint32
 
 EXPRESSIONS = [
-    lambda t, k: t * 8,
-    lambda t, k: t % 16 * 64 + t // 16 % 2 * 8,
-    lambda t, k: (t // 32) * 1024 + (t & 7),
-    lambda t, k: k * 24,
-    lambda t, k: k * 16 + 32,
-    lambda t, k: (k << 3) - 8,
-    lambda t, k: (t % 8) ^ (t % 32 // 4),
+    lambda t, _k: t * 8,
+    lambda t, _k: t % 16 * 64 + t // 16 % 2 * 8,
+    lambda t, _k: (t // 32) * 1024 + (t & 7),
+    lambda _t, k: k * 24,
+    lambda _t, k: k * 16 + 32,
+    lambda _t, k: (k << 3) - 8,
+    lambda t, _k: (t % 8) ^ (t % 32 // 4),
     lambda t, k: Int64(t) * k * 4,
-    lambda t, k: (t * 12) // 4,
-    lambda t, k: t % 5 * 3,
-    lambda t, k: Uint32(t) >> 2,
-    lambda t, k: (t % 128 + t % 32) * 2,
-    lambda t, k: arch.make_warp_uniform(t // 32) * 6,
+    lambda t, _k: (t * 12) // 4,
+    lambda t, _k: t % 5 * 3,
+    lambda t, _k: Uint32(t) >> 2,
+    lambda t, _k: (t % 128 + t % 32) * 2,
+    lambda t, _k: arch.make_warp_uniform(t // 32) * 6,
 ]
 
 

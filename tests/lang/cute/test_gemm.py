@@ -30,7 +30,7 @@ def registers(shape, dtype=Float32):
     return t
 
 
-def run_fma(k, m: int, n: int, depth: int, acc: list[float], a: list, b: list) -> list[float]:
+def run_fma(k, acc: list[float], a: list, b: list) -> list[float]:
     """Executes the traced vector operations on Python numbers."""
     arrays: dict = {}
     values: dict = {}
@@ -59,7 +59,7 @@ def test_universal_fma_computes_the_product() -> None:
         assert len(k.all(arith.Fma)) == depth
         k.verify()
     x, y, z = [float(i) for i in range(12)], [float(i % 5) for i in range(8)], [1.0] * 6
-    got = run_fma(k, m, n, depth, z, x, y)
+    got = run_fma(k, z, x, y)
     for i in range(m):
         for j in range(n):
             wanted = 1.0 + sum(x[i + m * p] * y[j + n * p] for p in range(depth))
@@ -89,7 +89,9 @@ def test_mma_sync_walks_back_and_forth() -> None:
         ops = k.all(mma.Mma)
         assert len(ops) == 2 * 3 * 2
         assert {op.atom for op in ops} == {"SM80_16x8x16_F32BF16BF16F32_TN"}
-        starts = [op.d.owner.index.owner.value if op.d.owner.name == "mem.offset" else 0 for op in ops]
+        starts = [
+            op.d.owner.index.owner.value if op.d.owner.name == "mem.offset" else 0 for op in ops
+        ]
         assert starts[:6] == [0, 8, 16, 20, 12, 4]
         k.verify()
 
@@ -166,7 +168,11 @@ def test_wrong_use_is_refused() -> None:
         sa, sb = registers(((2, 2, 2), 2, 2), BFloat16), registers(((2, 2), 3, 2), BFloat16)
         cases = [
             (lambda: gemm(acc, acc, fa, fb, acc), TypeMismatchError, r"gemm: expected an MMA atom"),
-            (lambda: gemm(tiled, acc, 3, fb, acc), TypeMismatchError, r"expected a Tensor as a, got"),
+            (
+                lambda: gemm(tiled, acc, 3, fb, acc),
+                TypeMismatchError,
+                r"expected a Tensor as a, got",
+            ),
             (
                 lambda: gemm(tiled, acc, fa, fb, other),
                 TypeMismatchError,

@@ -4,7 +4,8 @@ import pytest
 from traced import SHARED_BASE, addresses, kernel
 
 from tilewright.errors import CaptureError, LayoutError, TypeMismatchError
-from tilewright.ir.ops import copy as copy_ops, host
+from tilewright.ir.ops import copy as copy_ops
+from tilewright.ir.ops import host
 from tilewright.lang.cute import arch
 from tilewright.lang.cute.atom import CopyAtom
 from tilewright.lang.cute.copy import copy
@@ -65,9 +66,12 @@ def test_descriptor_fields(kind, tile, box, order: str) -> None:
         assert [v.name for v in op.geometry] == [*names, "ld"]
         assert op.box == box
         assert op.rank == 2
-        assert op.swizzle == {"INTER": "none", "SW32": "32B", "SW64": "64B", "SW128": "128B"}[
-            kind.name.split("_")[1]
-        ]
+        assert (
+            op.swizzle
+            == {"INTER": "none", "SW32": "32B", "SW64": "64B", "SW128": "128B"}[
+                kind.name.split("_")[1]
+            ]
+        )
         assert atom.tensormap is op.result
         at = coords[5, 7]
         assert at == ((7, 5) if k_major else (5, 7))
@@ -79,7 +83,7 @@ def test_boxes_of_a_tile(kind, tile, box, order: str) -> None:
     """Law: the boxes of a copy cover the tile, each at the coordinates and the shared-memory
     address of its first element."""
     layout = smem_tile(kind, *tile, stages=2)
-    atom, coords = host_atom(kind, tile, layout, order)
+    atom, coords = host_atom(tile, layout, order)
     with kernel() as k:
         tile_g = local_tile(coords, tile, (k.number("i"), None))
         s = SmemAllocator().allocate_tensor(BFloat16, layout, byte_alignment=128)
@@ -105,7 +109,7 @@ def test_boxes_of_a_tile(kind, tile, box, order: str) -> None:
     assert seen == {(r, c) for r in range(rows) for c in range(columns)}
 
 
-def host_atom(kind, tile, layout, order: str, op=LOAD, num_multicast: int = 1):
+def host_atom(tile, layout, order: str, op=LOAD, num_multicast: int = 1):
     with kernel(kind="host") as k:
         ld = k.number("ld", "i64", divby=8)
         stride = (ld, 1) if order == "KM" else (1, ld)
@@ -121,7 +125,9 @@ def test_more_dimensions_and_broadcast() -> None:
         layout = Layout((m, n, (batch, heads)), (ld, 1, (step, 0)))
         g = k.gmem("bf16", layout)
         tile = (128, 64)
-        atom, coords = cpasync.make_tiled_tma_atom(LOAD, g, one(smem_tile(KIND.K_SW128, *tile)), tile)
+        atom, coords = cpasync.make_tiled_tma_atom(
+            LOAD, g, one(smem_tile(KIND.K_SW128, *tile)), tile
+        )
         (op,) = k.all(host.MakeTensorMap)
         # H is broadcast: it takes no dimension.
         assert [v.name for v in op.geometry] == ["K", "M", "L", "ld", "step"]
@@ -133,7 +139,7 @@ def test_more_dimensions_and_broadcast() -> None:
 def test_multicast_shares_a_box() -> None:
     """Each block brings its part of every box to all: the parts cover it, in place."""
     layout = smem_tile(KIND.K_SW128, 128, 64, 2)
-    atom, coords = host_atom(KIND.K_SW128, (128, 64), layout, "KM", MULTICAST, 2)
+    atom, coords = host_atom((128, 64), layout, "KM", MULTICAST, 2)
     assert atom.geometry.box == (64, 64)
     with kernel() as k:
         s = SmemAllocator().allocate_tensor(BFloat16, layout)
@@ -165,7 +171,7 @@ def test_image_mask() -> None:
 
 def test_stores() -> None:
     layout = smem_tile(KIND.K_SW128, 64, 128, 1)
-    atom, coords = host_atom(KIND.K_SW128, (64, 128), layout, "KM", STORE)
+    atom, coords = host_atom((64, 128), layout, "KM", STORE)
     with kernel() as k:
         s = SmemAllocator().allocate_tensor(BFloat16, one(layout))
         inner = CopyAtom(atom.op, atom.row, atom.dtype, k.tensormap(), atom.geometry)
@@ -183,7 +189,7 @@ def test_stores() -> None:
 
 def test_atoms_travel_by_value() -> None:
     layout = smem_tile(KIND.K_SW128, 64, 64, 1)
-    atom, _ = host_atom(KIND.K_SW128, (64, 64), layout, "KM")
+    atom, _ = host_atom((64, 64), layout, "KM")
     with kernel() as k:
         fresh = k.tensormap()
         twin = atom.__tw_with_values__([fresh])
@@ -245,13 +251,15 @@ def test_wrong_use_is_refused() -> None:
         r"3 blocks cannot share a box of 64 x 128",
     )
     attempt(
-        lambda k: make(LOAD, tile, tile, (128, 64)),
+        lambda _: make(LOAD, tile, tile, (128, 64)),
         TypeMismatchError,
         r"expected a tensor in global memory, got a ComposedLayout",
     )
     shape = (8, 8, 8, 8, 8, 8)
     attempt(
-        lambda k: make(LOAD, g(k, shape, (8, 1, 64, 512, 4096, 32768)), Layout((8, 8), (8, 1)), (8, 8)),
+        lambda k: make(
+            LOAD, g(k, shape, (8, 1, 64, 512, 4096, 32768)), Layout((8, 8), (8, 1)), (8, 8)
+        ),
         LayoutError,
         r"has 6 modes, TMA has 5",
     )
@@ -261,7 +269,7 @@ def test_wrong_use_is_refused() -> None:
 
 def test_copies_that_do_not_fit() -> None:
     layout = smem_tile(KIND.K_SW128, 128, 64, 2)
-    atom, coords = host_atom(KIND.K_SW128, (128, 64), layout, "KM")
+    atom, coords = host_atom((128, 64), layout, "KM")
     with kernel() as k:
         s = SmemAllocator().allocate_tensor(BFloat16, layout)
         inner = CopyAtom(atom.op, atom.row, atom.dtype, k.tensormap(), atom.geometry)
@@ -274,6 +282,7 @@ def test_copies_that_do_not_fit() -> None:
             copy(inner, tg[None, 0], ts[None, 0])
         with pytest.raises(TypeMismatchError, match=r"mcast_mask is not used for SM90_TMA_LOAD"):
             copy(inner, tg[None, 0], ts[None, 0], tma_bar_ptr=bar, mcast_mask=1)
+        copy(inner, tg[None, 0], ts[None, 0], tma_bar_ptr=bar, mcast_mask=0)
         with pytest.raises(TypeMismatchError, match=r"copies coordinates to shared memory, got"):
             copy(inner, ts[None, 0], tg[None, 0], tma_bar_ptr=bar)
         with pytest.raises(LayoutError, match=r"copies whole boxes of 8192 elements"):
@@ -281,8 +290,9 @@ def test_copies_that_do_not_fit() -> None:
         with pytest.raises(LayoutError, match=r"tma_partition: mode 0 is the tile on both sides"):
             cpasync.tma_partition(inner, 0, make_layout(1), group_modes(s, 0, 2), tiles)
         with pytest.raises(LayoutError, match=r"cta_layout 2:1 has 2 blocks, the atom was made wi"):
-            cpasync.tma_partition(inner, 0, make_layout(2), group_modes(s, 0, 2),
-                                  group_modes(tiles, 0, 2))
+            cpasync.tma_partition(
+                inner, 0, make_layout(2), group_modes(s, 0, 2), group_modes(tiles, 0, 2)
+            )
         with pytest.raises(TypeMismatchError, match=r"prefetch_descriptor: expected a TMA atom"):
             cpasync.prefetch_descriptor(3)
         unaligned = type(s)(s.iterator + 8, s.layout)

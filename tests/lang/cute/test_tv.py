@@ -110,9 +110,7 @@ def test_tiled_mma(v: dict[str, Any]) -> None:
     for which, shape in shapes.items():
         assert same(tiling.tv(which), as_layout(expected[f"layout{which}_TV"])), which
         identity = make_identity_layout(shape)
-        check_partition(
-            expected, lambda t, w=which, x=identity: tiling.partition(x, w, t), which
-        )
+        check_partition(expected, lambda t, w=which, x=identity: tiling.partition(x, w, t), which)
 
 
 def copy_tiling(v: dict[str, Any]) -> tv.CopyTiling:
@@ -145,9 +143,7 @@ def test_tiled_copy(v: dict[str, Any]) -> None:
     identity = make_identity_layout((2 * m, n))
     for which, side in (("S", tiling.src), ("D", tiling.dst)):
         assert same(tiling.tv(side), as_layout(expected[f"layout{which}_TV"])), which
-        check_partition(
-            expected, lambda t, s=side: tiling.partition(identity, s, t), which
-        )
+        check_partition(expected, lambda t, s=side: tiling.partition(identity, s, t), which)
 
 
 @pytest.mark.skipif(not VECTORS, reason="the conformance vectors are not here")

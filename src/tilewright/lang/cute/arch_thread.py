@@ -14,8 +14,6 @@ from tilewright.lang.cute.regions import run_time_if
 from tilewright.lang.cute.tensor_ssa import combine
 from tilewright.lang.values import (
     Boolean,
-    Int32,
-    Int64,
     Uint16,
     Uint32,
     as_numeric,
@@ -316,9 +314,3 @@ def warpgroup_reg_dealloc(reg_count: int) -> None:
 def as_u32(x: Any) -> Any:
     """The IR value of an integer, as u32."""
     return Uint32(as_numeric(x)).ir_value()
-
-
-def as_index(x: Any) -> Any:
-    """An integer as Int32 (Int64 stays)."""
-    n = as_numeric(x)
-    return n if isinstance(n, Int64) else Int32(n)

@@ -14,7 +14,7 @@ from tilewright.lang import trace
 from tilewright.lang.cute.located import located
 from tilewright.lang.cute.pointer import row_of, static_int
 from tilewright.lang.cute.tv import in_values
-from tilewright.lang.values import Numeric, describe, is_number, numeric_of
+from tilewright.lang.values import describe, is_number, numeric_of
 from tilewright.layout.layout import Layout
 from tilewright.numeric.dtypes import DType
 
@@ -200,8 +200,3 @@ def make_mma_atom(op: Any) -> MmaAtom:
     row = op.row()
     check_target(row)
     return MmaAtom(op, row)
-
-
-def is_run_time(x: Any) -> bool:
-    """Whether a number is known only at run time."""
-    return isinstance(x, Numeric) and isinstance(x.raw, Value)

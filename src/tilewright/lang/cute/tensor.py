@@ -320,11 +320,6 @@ def make_fragment(layout_or_shape: Any, dtype: Any) -> Tensor:
     return make_rmem_tensor(layout_or_shape, dtype)
 
 
-def is_register(tensor: Tensor) -> bool:
-    """Whether the tensor lies in registers."""
-    return tensor.memspace is AddressSpace.rmem
-
-
 @located
 def recast_tensor(src: Tensor, dtype: Any) -> Tensor:
     """The same memory as elements of another type; the stride-1 mode changes its extent.

@@ -362,6 +362,8 @@ def tma_copy(
             loc=trace.loc(),
             hint="pass tma_bar_ptr=",
         )
+    if not atom.row.multicast and static_int(mcast_mask) == 0:
+        mcast_mask = None  # "nobody else": what kernels pass where they share nothing.
     if (mcast_mask is None) == (load and atom.row.multicast):
         raise TypeMismatchError(
             f"copy: mcast_mask is {'missing' if mcast_mask is None else 'not used'} for "

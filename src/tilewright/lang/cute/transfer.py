@@ -8,7 +8,6 @@ from typing import Any, cast
 from tilewright.errors import DTypeError, LayoutError
 from tilewright.ir.core import Value
 from tilewright.ir.ops import memory
-from tilewright.ir.types import PtrType
 from tilewright.lang import trace
 from tilewright.lang.cute.facts import divisor
 from tilewright.lang.cute.pointer import AddressSpace, Pointer
@@ -82,6 +81,12 @@ def one_access(src: Pointer, dst: Pointer, count: int, predicate: Value | None =
     """Copies `count` contiguous elements in one access on either side."""
     extra = () if predicate is None else (predicate,)
     bits = count * src.element.storage_bits
+    if bits % 8:
+        raise DTypeError(
+            f"copy: {count} elements of {src.element} are not whole bytes",
+            loc=trace.loc(),
+            hint="lay pairs of them along the stride-1 mode of both sides",
+        )
     trace.emit(memory.Copy, src.value(), dst.value(), *extra, bytes=bits // 8)
 
 
@@ -225,8 +230,3 @@ def _aligned(p: Pointer, layout: Layout, order: Layout, width: int) -> bool:
         zip(leaves(starts.shape), leaves(starts.stride), strict=True)
     )
     return all(divisor(d) % width == 0 for s, d in pairs if not (type(s) is int and s == 1))
-
-
-def alignment_of(value: Value) -> int:
-    """Bytes that certainly divide the address of an IR pointer."""
-    return cast(PtrType, value.type).align

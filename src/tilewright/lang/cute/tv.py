@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from tilewright.errors import LayoutError
+from tilewright.layout.complement import complement
 from tilewright.layout.compose import composition
 from tilewright.layout.divide import logical_divide, zipped_divide
 from tilewright.layout.int_tuple import fmt, product_each, repeat_like
-from tilewright.layout.inverse import complement, left_inverse, right_inverse
+from tilewright.layout.inverse import left_inverse, right_inverse
 from tilewright.layout.layout import Layout, make_layout
 from tilewright.layout.modes import coalesce, filter, rank, size, slice_and_offset
 from tilewright.layout.multiply import logical_product, raked_product, tiled_product

@@ -18,8 +18,8 @@ from tilewright.layout import compose, divide, int_tuple, inverse, modes, multip
 from tilewright.layout import coord as coords
 from tilewright.layout import layout as layouts
 from tilewright.layout.basis import ScaledBasis
+from tilewright.layout.complement import complement as layout_complement
 from tilewright.layout.layout import Layout
-from tilewright.layout.leaf import add
 from tilewright.layout.swizzle import ComposedLayout, Swizzle
 
 _LAYOUTS = (Layout, ComposedLayout)
@@ -199,7 +199,7 @@ def left_inverse(x: Any) -> Any:
 @located
 def complement(x: Any, cotarget: Any = None) -> Layout:
     """The layout of the offsets that `x` leaves uncovered."""
-    return inverse.complement(_layout(x, "complement"), plain(cotarget))
+    return layout_complement(_layout(x, "complement"), plain(cotarget))
 
 
 def _layout(x: Any, what: str) -> Any:
@@ -397,8 +397,3 @@ def basis_value(x: Any) -> Any:
 def basis_get(basis: ScaledBasis, t: Any) -> Any:
     """The element of `t` on the axis of `basis`."""
     return coords.at_path(t, basis.path)
-
-
-def add_offset(iterator: Any, offset: Any) -> Any:
-    """`iterator + offset`, for pointers and coordinates alike."""
-    return advance(iterator, offset) if hasattr(iterator, "dtype") else add(iterator, offset)

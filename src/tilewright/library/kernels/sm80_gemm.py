@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from tilewright import cute, dsl
 from tilewright.arch.target import Target
 from tilewright.collective.scheduler import RasterScheduler
-from tilewright.dsl import Boolean, Constexpr, Float32, Int32, const_expr, range_constexpr
 from tilewright.cute.nvgpu import cpasync, warp, warpgroup
+from tilewright.dsl import Boolean, Constexpr, Float32, Int32, const_expr, range_constexpr
 from tilewright.library.problem import GemmProblem
 from tilewright.utils import SmemAllocator
 

@@ -26,8 +26,8 @@ from tilewright.collective.pipeline import (
     make_producer_state,
 )
 from tilewright.collective.scheduler import RasterScheduler
-from tilewright.dsl import Constexpr, Float32, Int32, Uint64, const_expr, range_constexpr
 from tilewright.cute.nvgpu import cpasync, warp, warpgroup
+from tilewright.dsl import Constexpr, Float32, Int32, Uint64, const_expr, range_constexpr
 from tilewright.library.problem import GemmProblem
 from tilewright.utils import SmemAllocator
 

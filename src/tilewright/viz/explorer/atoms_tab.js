@@ -1,6 +1,9 @@
 // The tab "Atoms": every MMA and copy atom of the rows, and which lane holds what.
 
-const ATOMS = DATA.atoms;
+const ATOMS = DATA.atoms.map(([name, mma, thrId, sides, prefix, instruction, since]) => ({
+  name, mma, prefix, threads: DATA.layouts[thrId], sides: sides.map((number) => DATA.sides[number]),
+  facts: [["instruction", instruction], ["from", since]],
+}));
 
 function findAtom(name) {
   const atom = ATOMS.find((a) => a.name === name);
@@ -14,7 +17,7 @@ const sideOf = (atom, which) => atom.sides.find((s) => s.which === which);
 /** index -> [[lane, value], ..] of one side; values count pieces of `unit`. */
 function ownersOf(atom, which) {
   const side = sideOf(atom, which), layout = parseLayout(DATA.layouts[side.layout]);
-  const lanes = parseLayout(DATA.layouts[atom.thr_id]), owners = new Map();
+  const lanes = parseLayout(atom.threads), owners = new Map();
   const [threads, values] = layout.modes().map(sizeOf), unit = side.unit;
   for (let v = 0; v < values / unit; v++) {
     for (let t = 0; t < threads; t++) {
@@ -29,13 +32,13 @@ function ownersOf(atom, which) {
 function sideGrid(atom, side) {
   const title = `${side.title}${side.where ? `, ${side.where}` : ""}`;
   const shape = { title, rows: side.rows, cols: side.cols, rowName: side.row_name, colName: side.col_name, maxCols: 32 };
-  if (side.where) return { ...shape, cell: () => ({ lines: [""], shared: true }) };
+  if (side.whole) return { ...shape, cell: () => ({ lines: [""], shared: true }) };
   const owners = ownersOf(atom, side.which);
   const cell = (i, j) => {
     const held = owners.get(side.by_rows ? j + i * side.cols : i + j * side.rows);
     if (!held) return { lines: ["-"] };
     const [lane, value] = held[0], more = held.length > 1 ? `+${held.length - 1}` : "";
-    return { lines: [`T${lane}`, `V${value}${more}`], colour: lane, key: `t${lane}`, tip: held.map(([t, v]) => `T${t} V${v}`).slice(0, 40).join(", ") };
+    return { lines: [`${atom.prefix}${lane}`, `V${value}${more}`], colour: lane, key: `t${lane}`, tip: held.map(([t, v]) => `${atom.prefix}${t} V${v}`).slice(0, 40).join(", ") };
   };
   return { ...shape, cell };
 }
@@ -43,7 +46,7 @@ function sideGrid(atom, side) {
 function heldBy(atom, lane) {
   const rows = [];
   for (const side of atom.sides) {
-    if (side.where) {
+    if (side.whole) {
       rows.push([side.title, side.where]);
       continue;
     }
@@ -64,7 +67,7 @@ function heldBy(atom, lane) {
 
 function showAtom() {
   const atom = findAtom(byId("atom").value), box = byId("atompicture");
-  byId("atomfacts").replaceChildren(factTable([...atom.facts, ["threads", DATA.layouts[atom.thr_id]],
+  byId("atomfacts").replaceChildren(factTable([...atom.facts, [atom.prefix === "CTA" ? "CTAs" : "threads", atom.threads],
     ...atom.sides.map((s) => [`${s.which} (thread, value)`, DATA.layouts[s.layout]])]));
   box.replaceChildren();
   box.className = atom.mma ? "mma" : "copy";

@@ -73,8 +73,7 @@ class CopyBulkTensorTileG2SOp:
     cta_group: Any = CtaGroup.ONE
 
     def row(self, dtype: DType, bits: int) -> CopyAtom:
-        del dtype
-        return find_copy_atom("tma_load").sized(bits)
+        return find_copy_atom("tma_load").sized(bits or dtype.storage_bits)
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class CopyBulkTensorTileG2SMulticastOp:
     cta_group: Any = CtaGroup.ONE
 
     def row(self, dtype: DType, bits: int) -> CopyAtom:
-        del dtype
-        return find_copy_atom("tma_load", multicast=True).sized(bits)
+        return find_copy_atom("tma_load", multicast=True).sized(bits or dtype.storage_bits)
 
 
 @dataclass(frozen=True)
@@ -93,5 +91,4 @@ class CopyBulkTensorTileS2GOp:
     """TMA: a box from shared memory into a tensor."""
 
     def row(self, dtype: DType, bits: int) -> CopyAtom:
-        del dtype
-        return find_copy_atom("tma_store").sized(bits)
+        return find_copy_atom("tma_store").sized(bits or dtype.storage_bits)
