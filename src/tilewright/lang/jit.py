@@ -47,7 +47,7 @@ def _execute(fn: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 class _Captured:
     """What `jit` and `kernel` share: the Python function, its signature, its captured form."""
 
-    def __init__(self, fn: FunctionType) -> None:
+    def __init__(self, fn: Callable[..., Any]) -> None:
         if not isinstance(fn, FunctionType):
             raise CaptureError(
                 f"@{self._word}: expected a function, got {describe(fn)}",
@@ -113,7 +113,7 @@ class KernelFunction(_Captured):
 
     _word = "kernel"
 
-    def __init__(self, fn: FunctionType) -> None:
+    def __init__(self, fn: Callable[..., Any]) -> None:
         super().__init__(fn)
         self._hosts: dict[Any, JitFunction] = {}
 
@@ -208,23 +208,23 @@ def _implicit_host(kernel: KernelFunction, block: Any, options: Any) -> JitFunct
         )
 
     host.__name__ = f"launch_{kernel.name}"
-    return JitFunction(cast(FunctionType, host))
+    return JitFunction(host)
 
 
 @overload
-def jit(fn: FunctionType) -> JitFunction: ...
+def jit(fn: Callable[..., Any]) -> JitFunction: ...
 @overload
-def jit(fn: None = None) -> Callable[[FunctionType], JitFunction]: ...
-def jit(fn: FunctionType | None = None) -> Any:
+def jit(fn: None = None) -> Callable[[Callable[..., Any]], JitFunction]: ...
+def jit(fn: Callable[..., Any] | None = None) -> Any:
     """Decorates a function of the host, or one to be traced in place in other functions."""
     return JitFunction if fn is None else JitFunction(fn)
 
 
 @overload
-def kernel(fn: FunctionType) -> KernelFunction: ...
+def kernel(fn: Callable[..., Any]) -> KernelFunction: ...
 @overload
-def kernel(fn: None = None) -> Callable[[FunctionType], KernelFunction]: ...
-def kernel(fn: FunctionType | None = None) -> Any:
+def kernel(fn: None = None) -> Callable[[Callable[..., Any]], KernelFunction]: ...
+def kernel(fn: Callable[..., Any] | None = None) -> Any:
     """Decorates a function that runs on the device, once in each thread."""
     return KernelFunction if fn is None else KernelFunction(fn)
 

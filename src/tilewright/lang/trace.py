@@ -118,6 +118,7 @@ def loc() -> Loc | None:
 
 def emit(
     kind: type[Op],
+    /,
     *operands: Value,
     regions: Sequence[Block] = (),
     name: str = "",
@@ -130,7 +131,7 @@ def emit(
     )
 
 
-def value(kind: type[Op], *operands: Value, name: str = "", **attrs: AttrValue) -> Value:
+def value(kind: type[Op], /, *operands: Value, name: str = "", **attrs: AttrValue) -> Value:
     """The single result of an operation; pure ones that simplify are not appended."""
     trace = _stack[-1] if _stack else require(kind.name)
     return trace.builder.value(kind, *operands, loc=current_loc(2), name=name, **attrs)

@@ -10,8 +10,7 @@ from tilewright.ir.ops import copy as copy_ops
 from tilewright.ir.ops import memory, sync
 from tilewright.lang import trace
 from tilewright.lang.cute.arch_thread import as_u32
-from tilewright.lang.cute.pointer import AddressSpace, Pointer, static_int
-from tilewright.lang.cute.regions import append
+from tilewright.lang.cute.pointer import AddressSpace, Pointer, recast_ptr, static_int
 from tilewright.lang.values import Boolean, Numeric, as_numeric, describe, from_ir
 
 
@@ -244,9 +243,9 @@ def griddepcontrol_launch_dependents() -> None:
 
 
 def load(ptr: Pointer, dtype: Any = None) -> Any:
-    """The element at `ptr`."""
-    del dtype
-    return from_ir(trace.value(memory.Load, ptr.value()))
+    """The element at `ptr`, read as a `dtype` if one is given."""
+    at = ptr if dtype is None else recast_ptr(ptr, dtype=dtype)
+    return from_ir(trace.value(memory.Load, at.value()))
 
 
 def store(ptr: Pointer, value: Any) -> None:
@@ -263,9 +262,16 @@ def _atomic(kind: str, ptr: Any, val: Any, sem: str | None, scope: str | None) -
             loc=trace.loc(),
         )
     of: Any = p.dtype
-    attrs = {"kind": kind, "semantics": sem or "relaxed", "scope": scope or "gpu"}
-    operands = (p.value(), of(as_numeric(val)).ir_value())
-    return from_ir(append(memory.Atomic, operands, attrs))
+    return from_ir(
+        trace.value(
+            memory.Atomic,
+            p.value(),
+            of(as_numeric(val)).ir_value(),
+            kind=kind,
+            semantics=sem or "relaxed",
+            scope=scope or "gpu",
+        )
+    )
 
 
 def atomic_add(ptr: Any, val: Any, *, sem: str | None = None, scope: str | None = None) -> Any:

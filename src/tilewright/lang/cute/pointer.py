@@ -215,6 +215,12 @@ class Pointer:
             index = sw(self.low + low)
         return _offset_static(_offset(self.base, index, keep), high * repeat)
 
+    def __tw_general__(self) -> Pointer:
+        """The same address with its compile-time offset folded in, so that paths can meet."""
+        if self.swizzle is not None or self.static == 0:
+            return self
+        return Pointer(self.plain_value())
+
     def plain_value(self, need: int = 1) -> Value:
         """The IR pointer to the *unswizzled* offset: what TMA takes as a box's corner.
 

@@ -1,19 +1,13 @@
-"""What `trace.emit` cannot append: attributes named `kind`, and branches of our own."""
+"""Branches that the language itself makes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tilewright.ir.core import AttrValue, Block, Op, Value
+from tilewright.ir.core import Block, Value
 from tilewright.ir.ops.control import If, Yield
 from tilewright.lang import trace
-
-
-def append(kind: type[Op], operands: Sequence[Value], attrs: Mapping[str, AttrValue]) -> Value:
-    """The single result of an operation, with its attributes given as a mapping."""
-    builder = trace.require(kind.name).builder
-    return builder.append(kind(operands, attrs, (), trace.loc())).results[0]
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from tilewright.ir.ops import arith
 from tilewright.ir.types import VecType
 from tilewright.lang import trace
 from tilewright.lang.cute.pointer import row_of, static_int
-from tilewright.lang.cute.regions import append
 from tilewright.lang.values import (
     Boolean,
     Float32,
@@ -268,7 +267,7 @@ class TensorSSA:
 
 def reduced(vector: Value, kind: str) -> Value:
     """The elements of an IR vector combined, first to last."""
-    return append(arith.Reduce, (vector,), {"kind": kind})
+    return trace.value(arith.Reduce, vector, kind=kind)
 
 
 def _sample(x: Any) -> Any:
