@@ -138,6 +138,16 @@ def test_an_expression_of_a_variable_is_saved_before_the_variable_changes() -> N
     assert "    out[t] = v0;\n" in text
 
 
+def test_a_loop_variable_is_never_shared() -> None:
+    k = Kernel("nested", out=gmem("i32"), n=scalar("i32"))
+    with k.loop(k.i32(0), k.n, iv="i") as outer:
+        with k.loop(k.i32(0), k.n, inits=[outer.iv], iv="j") as inner:
+            inner.end(k.add(inner.args[0], k.i32(2)))
+        k.store(k.out, inner.results[0])
+    text = body_of(k.done())
+    assert "    int i_1 = i;\n    for (int j = 0; j < n; j++) {\n      i_1 += 2;\n" in text
+
+
 def test_a_stop_that_reads_a_changing_variable_is_saved() -> None:
     k = Kernel("stop", out=gmem("i32"), n=scalar("i32"))
     with k.loop(k.i32(0), k.n, inits=[k.i32(8)], names=["s"], iv="t") as outer:

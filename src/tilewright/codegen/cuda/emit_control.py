@@ -74,6 +74,8 @@ def _shared(em: Emitter, op: Op, result: Value, init: Value, operand: Operand) -
     target = em.destinations.get(result)
     if target is not None:
         return target
+    if init in em.induction:
+        return None
     held = next(iter(operand.reads), "")
     text = operand.base.text if isinstance(operand, Place) else getattr(operand, "text", "")
     if not isinstance(operand, Expr | Place) or text != held or not em.facts.dies_at(init, op):
@@ -114,6 +116,7 @@ def for_loop(em: Emitter, op: control.For) -> None:
     with em.scope():
         i = em.names.fresh(op.body.args[0].name or "i")
         em.define_variable(op.body.args[0], Variable(i, t))
+        em.induction.add(op.body.args[0])
         _bind(em, op.body.args[1:], variables)
         down = step.literal and step.text.startswith("-")
         amount = step.short.lstrip("-")

@@ -72,6 +72,8 @@ class Emitter:
         self.destinations: dict[Value, Variable] = {}
         """Results of loops and branches that live in a variable of the enclosing block."""
         self.retired = retired_by_wait(func)
+        self.induction: set[Value] = set()
+        """The loop variables: only their loop's header may assign to them."""
         self.inline_only = False
         """Inside an arm of a conditional expression no statement can be written."""
         self._bound: dict[Value, Operand] = {}

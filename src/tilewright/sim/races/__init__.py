@@ -1,0 +1,1 @@
+"""The race detector: happens-before by vector clocks over shadow memory."""
