@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kernels import Kernel, gmem, scalar
 
@@ -180,6 +180,7 @@ def programs(draw: st.DrawFn) -> list[Func]:
     max_examples=12,
     deadline=None,
     suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would compile for minutes
 )
 @given(programs())
 def test_programs_compute_what_the_ir_computes(tmp_path: Path, made: list[Func]) -> None:

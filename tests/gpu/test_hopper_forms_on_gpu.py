@@ -15,8 +15,8 @@ import pytest
 from tilewright import cute
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "lang" / "cute"))
-import kernels_hopper as hopper  # noqa: E402
-from test_programs import CONFIGS  # noqa: E402
+import kernels_hopper as hopper
+from test_programs import CONFIGS
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.gpu("sm_90a")

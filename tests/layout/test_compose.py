@@ -84,6 +84,43 @@ def test_refusals_name_what_failed(a: object, b: object, text: str | None) -> No
     assert f"B = {right}" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "want"),
+    [
+        # Two digits step at once.
+        (((2, 8, 6), (1, 12, 2)), (6, 3), "(2,3):(13,36)"),
+        # 9 % 5 != 0, but the copies of the first two steps fit below 9.
+        (((9, 8), (1, 16)), (8, 5), "(2,4):(5,17)"),
+        (((9, 1 << 40), (1, 16)), (8, 5), "(2,4):(5,17)"),
+        # The same through an axis of coordinates.
+        (((4, (2, 8, 6)), (100, (1, 12, 2))), (6, 3 * E(1)), "(2,3):(13,36)"),
+        # Opposite directions that never meet.
+        (((8, 8), (1, 16)), ((2, 2), (3, -1)), "(2,2):(3,-1)"),
+        # Two overflows that cancel: 2*1 - 2 and 6 - 2*... leave equal steps.
+        (((2, 2, 4), (1, 3, 5)), ((2, 2), (1, 3)), "(2,2):(1,4)"),
+        # Size 1 and stride 0 on either side.
+        (((4, 1, 8), (0, 7, 1)), ((4, 8), (1, 4)), "(4,8):(0,1)"),
+        (((4, 1), (1, 42)), ((1, 12), (5, 1)), "(1,(4,3)):(0,(1,42))"),
+        (((), ()), ((2, 3), (1, 2)), "(2,3):(0,0)"),
+    ],
+)
+def test_layouts_whose_sizes_do_not_divide(a: object, b: object, want: str) -> None:
+    left, right = Layout(*a), Layout(*b)  # type: ignore[misc]
+    r = composition(left, right)
+    assert str(r) == want
+    if right.is_static and "@" not in str(right):
+        assert all(r(i) == left(right(i)) for i in range(size(right)))
+
+
+def test_the_decision_does_not_depend_on_the_size() -> None:
+    """What enumeration decides for small sizes, the steps decide for any."""
+    small, large = Layout((2, 8, 6), (1, 12, 2)), Layout((2, 8 << 20, 6), (1, 12, 2))
+    assert str(composition(small, Layout(6, 3))) == str(composition(large, Layout(6, 3)))
+    assert str(composition(large, Layout((2, 1 << 20), (3, 6)))) == "(2,1048576):(13,36)"
+    with pytest.raises(LayoutError, match="no carry between the modes can be excluded"):
+        composition(Layout((1 << 20, 8), (1, 1 << 21)), Layout((1 << 20, 2), (1, 1)))
+
+
 def test_wrong_operands_are_named() -> None:
     with pytest.raises(LayoutError, match="expected a layout on the left, got int"):
         composition(4, Layout(4))

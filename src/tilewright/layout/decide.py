@@ -149,17 +149,19 @@ def layout_of(offsets: list[int]) -> Modes | None:
     >>> layout_of([0, 13, 36, 49, 72, 85]), layout_of([0, 6, 7, 8])
     (((2, 3), (13, 36)), None)
     """
+    if offsets and offsets[0] != 0:
+        return None
     sizes: list[int] = []
     strides: list[int] = []
     while len(offsets) > 1:
         step = offsets[1]
         run = next((i for i, x in enumerate(offsets) if x != i * step), len(offsets))
         starts = offsets[::run]
-        if offsets[0] or len(offsets) % run:
+        if len(offsets) % run:
             return None
         if any(x != starts[i // run] + i % run * step for i, x in enumerate(offsets)):
             return None
         sizes.append(run)
         strides.append(step)
         offsets = starts
-    return pack(sizes, strides) if not offsets or offsets[0] == 0 else None
+    return pack(sizes, strides)

@@ -159,8 +159,9 @@ class Layout:
     def __hash__(self) -> int:
         if self.is_static:
             return hash((self.shape, self.stride))
-        keys = [x if is_static(x) else id(x) for t in (self.shape, self.stride) for x in leaves(t)]
-        return hash(tuple(keys))
+        # Run-time leaves that are provably equal may be different objects: they count alike.
+        both = (*leaves(self.shape), *leaves(self.stride))
+        return hash(tuple(x if is_static(x) else None for x in both))
 
     def __reduce__(self) -> tuple[type[Layout], tuple[Shape, Stride]]:
         return Layout, (self.shape, self.stride)

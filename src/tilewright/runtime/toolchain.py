@@ -134,6 +134,8 @@ def full_options(target: str, options: Sequence[str] = ()) -> tuple[str, ...]:
 
     `-no-cache`: with a driver present NVRTC would answer a repeated source from a cache of its
     own, with an empty log, and warnings and spills would go unseen.
+    `--fmad=false`: a product and a sum stay two operations, as the IR says; `arith.fma` asks for
+    one where it wants one.  The GPU then rounds as the simulator does.
 
     >>> full_options("sm_80", ["-DN=4"])[:2], full_options("sm_80", ["-DN=4"])[-1]
     (('--gpu-architecture=sm_80', '--std=c++17'), '-DN=4')
@@ -144,6 +146,7 @@ def full_options(target: str, options: Sequence[str] = ()) -> tuple[str, ...]:
         "--ptxas-options=-v",
         "-lineinfo",
         "-no-cache",
+        "--fmad=false",
         *options,
     )
 

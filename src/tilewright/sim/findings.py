@@ -25,7 +25,29 @@ KINDS = {
     "assertion": "an `assert` of the kernel that does not hold",
     "deadlock": "threads that wait for what can never happen",
     "livelock": "more instructions than `SimOptions.max_steps`",
+    # Those below are found only with `SimOptions.check_races`.
+    "race": "two accesses to the same bytes, one of them a write, that nothing orders",
+    "proxy_fence": "generic writes that the async proxy reads without a fence between",
+    "stale_phase": "a wait for an mbarrier that an old phase satisfied",
+    "overflow": "an access outside of the shared allocation that its pointer comes from",
+    "overrun": "a TMA store that writes the rest of the last 16 bytes of a row",
+    "exit": "a block that exits while others of its cluster may still reach into it",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class AccessInfo:
+    """One side of a race.  `kind`: read, write or atomic; `proxy`: generic or async."""
+
+    agent: str
+    kind: str
+    proxy: str
+    op: str
+    loc: Loc | None = None
+
+    def __str__(self) -> str:
+        where = f" at {self.loc}" if self.loc else ""
+        return f"{self.kind} ({self.op}, {self.proxy} proxy) by {self.agent}{where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +61,38 @@ class Finding:
     details: Mapping[str, object] = field(default_factory=dict, hash=False)
     count: int = 1
     """How often it happened (same kind, same place)."""
+    accesses: tuple[AccessInfo, ...] = ()
+    """Of a race: the earlier access and the later one."""
+    rule: str = ""
+    """What would have made it right."""
+
+    @property
+    def lines(self) -> frozenset[int]:
+        """Every source line that the report names: its own, the accesses', and their callers'."""
+        places = [self.loc, *(a.loc for a in self.accesses)]
+        return frozenset(at.line for place in places if place for at in place.chain())
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.message}"]
         if self.agent:
             lines.append(f"  by {self.agent}")
         lines += [f"  {name} = {value}" for name, value in self.details.items()]
-        for place in self.loc.chain() if self.loc else ():
-            lines.append(f"  {place}" + (f"  in {place.function}" if place.function else ""))
-            lines += [f"    {row}" for row in place.snippet()]
+        lines += _places(self.loc)
+        for access in self.accesses[:1]:
+            lines += [f"  and before that: {access}", *_places(access.loc)]
+        if self.rule:
+            lines.append(f"  rule: {self.rule}")
         if self.count > 1:
             lines.append(f"  ({self.count} times)")
         return "\n".join(lines)
+
+
+def _places(loc: Loc | None) -> list[str]:
+    lines = []
+    for place in loc.chain() if loc else ():
+        lines.append(f"  {place}" + (f"  in {place.function}" if place.function else ""))
+        lines += [f"    {row}" for row in place.snippet()]
+    return lines
 
 
 class FindingLog:
@@ -68,6 +110,8 @@ class FindingLog:
         place: object = None,
         loc: Loc | None = None,
         agent: str = "",
+        accesses: tuple[AccessInfo, ...] = (),
+        rule: str = "",
         **details: object,
     ) -> None:
         """`place` tells two findings of one kind apart (an op); the first message is kept."""
@@ -77,7 +121,9 @@ class FindingLog:
         if old is not None:
             self._found[key] = replace(old, count=old.count + 1)
         elif len(self._found) < self._limit:
-            self._found[key] = Finding(kind, message, loc, agent, details)
+            self._found[key] = Finding(
+                kind, message, loc, agent, details, accesses=accesses, rule=rule
+            )
 
     def all(self) -> tuple[Finding, ...]:
         return tuple(self._found.values())

@@ -1,0 +1,74 @@
+"""What a race detector is told while a kernel runs, in the order in which things happen.
+
+The machine calls these hooks where `Run.watch` is set; they never change what the kernel computes.
+`g` is the group that acts, `where` the positions in it of the threads that do (None: all).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from tilewright.ir.core import Op
+from tilewright.sim.memory import Window
+from tilewright.sim.values import Array, Val
+
+
+class Watch(Protocol):
+    """The hooks."""
+
+    # -- threads ----------------------------------------------------------------------------------
+
+    def access(
+        self,
+        g: Any,
+        window: Window,
+        kind: str,
+        address: Val,
+        bounds: tuple[int, int],
+        size: int,
+        op: Op,
+        lanes: Array | None,
+        data: Array | None,
+    ) -> None:
+        """A valid read or write; `bounds` are the lowest and the highest address."""
+
+    def atomic(self, g: Any, shared: bool, addresses: Array, size: int, op: Any) -> None: ...
+    def silent(self) -> AbstractContextManager[None]:
+        """Accesses inside are part of something that was already told."""
+
+    def exit(self, g: Any) -> None: ...
+
+    # -- engines ----------------------------------------------------------------------------------
+
+    def cp_async(self, g: Any, op: Any, src: Val, dst: Val, predicate: Val) -> Any: ...
+    def cp_async_done(self, event: Any, threads: Array) -> None: ...
+    def tma_load(
+        self, g: Any, lane: int, cta: Any, barrier: Any, op: Any, box: Any
+    ) -> Any: ...
+    def tma_loaded(self, event: Any) -> None: ...
+    def tma_store(self, g: Any, lane: int, op: Any, box: Any) -> Any: ...
+    def bulk_waited(self, events: list[Any], *, read: bool) -> None: ...
+    def wgmma(self, g: Any, warpgroup: int, entry: Any) -> tuple[Any, ...]: ...
+    def wgmma_done(self, g: Any, warpgroup: int, entries: list[Any]) -> None: ...
+
+    # -- synchronisation --------------------------------------------------------------------------
+
+    def init(self, g: Any, lane: int, offset: int, old: Any, barrier: Any, op: Op) -> None: ...
+    def arrive(self, g: Any, where: Array | None, cta: Any, barrier: Any, op: Op) -> None: ...
+    def wait(self, g: Any, barrier: Any, op: Op) -> None: ...
+    def named_arrive(self, g: Any, where: Array | None, barrier: Any, op: Op) -> Any:
+        """A token, for `named_wait` when the barrier has opened."""
+
+    def named_wait(self, g: Any, token: Any) -> None: ...
+    def cluster_arrive(self, g: Any, generation: int, *, relaxed: bool) -> None: ...
+    def cluster_wait(self, g: Any, generation: int) -> None: ...
+    def sync_warp(self, g: Any) -> None: ...
+    def fence(self, g: Any, op: Op) -> None: ...
+
+    # -- the run ----------------------------------------------------------------------------------
+
+    def start(self, cluster: Any) -> None: ...
+    def end(self, cluster: Any) -> None: ...
+    def finish(self) -> None:
+        """The run is over."""
