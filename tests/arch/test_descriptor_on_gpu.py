@@ -18,7 +18,7 @@ except OSError:
     CUDA = None
 
 pytestmark = [
-    pytest.mark.gpu("sm90"),
+    pytest.mark.gpu("sm_90a"),
     pytest.mark.skipif(CUDA is None or CUDA.cuInit(0) != 0, reason="no CUDA driver or GPU"),
 ]
 

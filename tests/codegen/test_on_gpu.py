@@ -27,7 +27,7 @@ except Exception:  # any failure to find or start a driver means that there is n
     READY = False
 
 pytestmark = [
-    pytest.mark.gpu("sm90"),
+    pytest.mark.gpu("sm_90a"),
     pytest.mark.skipif(not READY, reason="no CUDA driver or GPU"),
 ]
 

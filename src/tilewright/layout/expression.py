@@ -111,7 +111,7 @@ class Sym:
     def __init__(self, poly: Poly) -> None:
         self.poly = poly
 
-    def at(self, **sizes: int) -> Any:
+    def at(self, /, **sizes: int) -> Any:
         """The value at these sizes: an int if all are given, else a simpler expression.
 
         Raises: LayoutError if a number breaks a fact.

@@ -39,7 +39,7 @@ def sym(name: str, divby: int = 1, least: int = 1, most: int | None = None) -> S
     return Sym({(unit,): divby})
 
 
-def specialise(t: Any, **sizes: int) -> Any:
+def specialise(t: Any, /, **sizes: int) -> Any:
     """`t` (a value, a tuple, a layout) with these sizes put in.
 
     Law:    whatever the algebra answers for symbols is, specialised, what it answers for numbers

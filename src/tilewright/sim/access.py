@@ -54,6 +54,10 @@ class Access:
         window = self._find(g, low)
         if window is None or high + size > window.end or bits & (size - 1):
             return self._read_split(g, address, lanes)
+        if run.watch is not None:
+            run.watch.access(
+                g, window, "read", address, (low, high), size, self.op, lanes, None
+            )
         first, rows = window.rows(size)
         where = (address - first) >> self.shift
         if window.init is not None and run.options.check_uninitialised:
@@ -72,14 +76,19 @@ class Access:
             low, high, bits = _low(address), _high(address), _or(address)
         else:
             count, low, high, bits = 1, address, address, address
-            data = data[-1:]
         self._count_write(run.counters, g.n if count == 1 else count)
         if run.observer is not None:
             run.observer.access(g, self._space(), "write", address, size, self.op)
         window = self._find(g, low)
         if window is None or high + size > window.end or bits & (size - 1):
-            self._write_split(g, address, data, lanes)
+            self._write_split(g, address, data if count > 1 else data[-1:], lanes)
             return
+        if run.watch is not None:
+            run.watch.access(
+                g, window, "write", address, (low, high), size, self.op, lanes, data
+            )
+        if count == 1:
+            data = data[-1:]
         first, rows = window.rows(size)
         where = (address - first) >> self.shift
         rows[where] = data if count > 1 or type(where) is np.ndarray else data[0]
@@ -117,6 +126,7 @@ class Access:
         for window, index in self._valid(g, addresses, lanes, "read"):
             first, rows = window.rows(self.size)
             where = (addresses[index] - first) >> self.shift
+            self._tell(g, window, "read", addresses, index, lanes, None)
             out[index] = rows[where]
             if window.init is not None and g.run.options.check_uninitialised:
                 self._check_init(g, window, where, addresses[index], index)
@@ -128,9 +138,40 @@ class Access:
         for window, index in self._valid(g, addresses, lanes, "written"):
             first, rows = window.rows(self.size)
             where = (addresses[index] - first) >> self.shift
+            self._tell(g, window, "write", addresses, index, lanes, data)
             rows[where] = data[index]
             if window.init is not None:
                 window.init_rows(self.size)[where] = ALL_INIT[self.size]
+
+    def _tell(
+        self,
+        g: Group,
+        window: Window,
+        kind: str,
+        addresses: Array,
+        index: Array,
+        lanes: Array | None,
+        data: Array | None,
+    ) -> None:
+        """Tells the race detector of the lanes at `index`, which are without fault."""
+        if g.run.watch is None:
+            return
+        some = addresses[index]
+        where = index if lanes is None else lanes[index]
+        if len(addresses) == 1 and g.n > 1 and lanes is None:
+            where = np.arange(g.n)
+            some = np.repeat(some, g.n)
+        g.run.watch.access(
+            g,
+            window,
+            kind,
+            some,
+            (int(_low(some)), int(_high(some))),
+            self.size,
+            self.op,
+            where,
+            None if data is None else data[index] if len(data) > 1 else data,
+        )
 
     def _valid(
         self, g: Group, addresses: Array, lanes: Array | None, what: str

@@ -37,12 +37,19 @@ def finish_all_copies(cta: Cta) -> None:
     """The hardware completes every copy, waited for or not."""
     batches, cta.copies = cta.copies, []
     for batch in batches:
-        _finish(cta, batch)
+        _finish(cta, batch, waited=False)
 
 
-def _finish(cta: Cta, batch: CpAsyncBatch) -> None:
+def _finish(cta: Cta, batch: CpAsyncBatch, *, waited: bool = True) -> None:
     actors = Group(cta, batch.threads, 0, [], None)
-    batch.move(actors, batch.src, batch.dst, batch.predicate)
+    watch = cta.run.watch
+    if watch is None:
+        batch.move(actors, batch.src, batch.dst, batch.predicate)
+        return
+    with watch.silent():
+        batch.move(actors, batch.src, batch.dst, batch.predicate)
+    if waited:
+        watch.cp_async_done(batch.event, batch.threads)
 
 
 class BulkWait(Wait):
@@ -63,6 +70,9 @@ class BulkWait(Wait):
         del timed_out
         for group in self.groups:
             group.waited = True
+        if g.run.watch is not None:
+            events = [store.event for group in self.groups for store in group.stores]
+            g.run.watch.bulk_waited(events, read=self.read)
         for t in g.threads.tolist():
             mine = g.cta.bulk.get(t)
             if mine:

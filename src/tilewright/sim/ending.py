@@ -20,6 +20,8 @@ def leave(g: Group) -> None:
                 lane,
                 hint="commit the store and wait for it (tma.wait) before the kernel ends",
             )
+    if run.watch is not None:
+        run.watch.exit(g)
     cta.exit(g)
     if cta.live:
         return

@@ -353,6 +353,16 @@ def atomic(op: memory.Atomic, context: Context) -> Step:
         s = g.slots
         a = s[ib] if type(s[ib]) is np.ndarray else np.full(g.n, s[ib], np.int64)
         v = spread(s[iv], value_type, g.n)
+        watch = g.run.watch
+        if watch is None:
+            change(g, a, v)
+            return
+        watch.atomic(g, access.shared, a, size, op)
+        with watch.silent():
+            change(g, a, v)
+
+    def change(g: Group, a: Array, v: Array) -> None:
+        s = g.slots
         if len(np.unique(a)) == g.n:
             old = decode(access.read(g, a))
             access.write(g, a, encode(combine(old, v)))

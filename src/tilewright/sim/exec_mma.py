@@ -181,6 +181,8 @@ def _issue(g: Group, op: Op, warpgroup: int, entry: Wgmma) -> None:
         array, at = entry.a
         _check_written(g, op, warpgroup, array, at, entry.atom.num_values("A"))
     pipe.open.append(entry)
+    if g.run.watch is not None:
+        entry.events = g.run.watch.wgmma(g, warpgroup, entry)
     for state, mask, accumulator in entry.spans():
         (state.busy if accumulator else state.busy_sources)[warpgroup] |= mask
         state.any_busy = 1

@@ -27,11 +27,15 @@ class CpAsyncBatch:
     dst: Val
     predicate: Val
     move: Move
+    event: Any = None
+    """What the race detector calls it."""
 
     def part(self, mask: Array) -> CpAsyncBatch:
         index = np.flatnonzero(mask)
         src, dst, predicate = (take(v, index) for v in (self.src, self.dst, self.predicate))
-        return CpAsyncBatch(self.threads[index], self.tags[index], src, dst, predicate, self.move)
+        return CpAsyncBatch(
+            self.threads[index], self.tags[index], src, dst, predicate, self.move, self.event
+        )
 
 
 @dataclass(slots=True)
@@ -41,6 +45,8 @@ class BulkStore:
     op: Op
     read: bool = False
     done: bool = False
+    event: Any = None
+    """What the race detector calls it."""
 
 
 @dataclass(slots=True)
@@ -65,6 +71,8 @@ class Wgmma:
     a: Any
     b: int
     accumulate: bool
+    events: tuple[Any, ...] = ()
+    """What the race detector calls its reads."""
 
     def spans(self) -> list[tuple[RegisterState, int, bool]]:
         """Elements that it owns: (array, bit mask, is the accumulator)."""

@@ -20,6 +20,7 @@ from tilewright.sim.options import SimOptions
 from tilewright.sim.program import Program
 from tilewright.sim.registers import RegisterArray
 from tilewright.sim.values import Array, Val
+from tilewright.sim.watch import Watch
 
 Dim3 = tuple[int, int, int]
 REGISTERS = 65536
@@ -65,6 +66,7 @@ class Run:
         self.printed: list[str] = []
         self.random = random.Random(options.seed)
         self.observer: Observer | None = None
+        self.watch: Watch | None = None
         self.stopped = False
         """An `assert` of the kernel failed."""
         x, y, z = block

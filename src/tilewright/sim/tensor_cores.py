@@ -81,21 +81,26 @@ def _units(
     return np.ascontiguousarray(offsets ^ ((row >> 7 & mask) << 4))
 
 
+def operand_places(bits: int, major: Major, rows: int, k: int, size: int) -> Array:
+    """Which 16-byte units of shared memory a descriptor names: [rows, units], see `_units`."""
+    d: SmemDescriptor = decode(bits)
+    within = d.start_address % REPEAT
+    fields = (d.swizzle, d.leading_bytes, d.stride_bytes, d.base_offset)
+    units = _units(fields, within, major, rows, k, size)
+    return np.asarray((units + (d.start_address - within - SHARED_BASE)) >> 4)
+
+
 def shared_operand(
     g: Group, op: Op, bits: int, major: Major, rows: int, k: int, dtype: DType
 ) -> Array:
     """The [rows, k] matrix that a descriptor names, widened."""
-    d: SmemDescriptor = decode(bits)
-    within = d.start_address % REPEAT
-    fields = (d.swizzle, d.leading_bytes, d.stride_bytes, d.base_offset)
-    units = _units(fields, within, major, rows, k, dtype.storage_bits // 8)
     window = g.cta.smem
-    places = (units + (d.start_address - within - SHARED_BASE)) >> 4
+    places = operand_places(bits, major, rows, k, dtype.storage_bits // 8)
     low, high = int(places.min()), int(places.max())
     if low < 0 or high * UNIT + UNIT > window.data.size:
         g.report(
             "out_of_bounds",
-            f"matrix descriptor {bits:#x} ({d}) reads bytes {low * UNIT}..{high * UNIT + 15} "
+            f"matrix descriptor {bits:#x} ({decode(bits)}) reads bytes {low * UNIT}..{high * UNIT + 15} "
             f"of the block's {window.data.size} bytes of shared memory",
             op,
             0,
@@ -145,6 +150,8 @@ def drain(g: Group, warpgroup: int, pipe: WgmmaPipe, keep: int, memo: dict[Any, 
     if not entries:
         return
     mark_busy(pipe, warpgroup, {s for entry in entries for s, _, _ in entry.spans()})
+    if g.run.watch is not None:
+        g.run.watch.wgmma_done(g, warpgroup, entries)
     sums: dict[tuple[int, int], tuple[Wgmma, Array, bool]] = {}
     for entry in entries:
         key = (id(entry.d.data), entry.d_at)

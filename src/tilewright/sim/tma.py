@@ -93,6 +93,16 @@ def unit_rows(tensor: TensorMap, window: Window, address: int) -> Array | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """One copy of a box: where it lies in the tensor, and which shared units it takes."""
+
+    tensor: TensorMap
+    coords: tuple[int, ...]
+    address: int
+    rows: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Inside:
     """The part of a box that lies inside its tensor: a box itself.
 

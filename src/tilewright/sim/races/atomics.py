@@ -18,7 +18,7 @@ from tilewright.sim.values import Array
 _ORDER = ("cta", "cluster", "gpu", "sys")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Release:
     """Something released, and how far it reaches."""
 
@@ -62,7 +62,9 @@ class Atomics:
             team.release(row, board)
             self._fenced[team.number, column] = _Release(team, cta, scope, board)
 
-    def atomic(self, team: Team, g: Any, space: int, addresses: Array, columns: Array, op: Any) -> None:
+    def atomic(
+        self, team: Team, g: Any, space: int, addresses: Array, columns: Array, op: Any
+    ) -> None:
         """Read-modify-writes of some threads, one address each."""
         semantics, scope = op.semantics, op.scope
         acquires = semantics in ("acquire", "acq_rel")
@@ -90,7 +92,9 @@ class Atomics:
                 team.acquire(columns, _for_team(release, team))
             elif not acquires:
                 for column in columns.tolist():
-                    self._pending.setdefault((team.number, column), []).append((scope, release))
+                    read = self._pending.setdefault((team.number, column), [])
+                    if all(held is not release for _, held in read):
+                        read.append((scope, release))
         made: list[_Release] = []
         if releases:
             board = Board(team.columns)
