@@ -32,17 +32,20 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("tilewright ")
 
 
+KNOWN = ", ".join(command.VERBS)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (
             ["profil"],
-            "tilewright: 'profil' is not a verb, expected one of gemm, profile, doctor\n"
+            f"tilewright: 'profil' is not a verb, expected one of {KNOWN}\n"
             "  hint: did you mean `tilewright profile`?\n",
         ),
         (
             ["xyzzy"],
-            "tilewright: 'xyzzy' is not a verb, expected one of gemm, profile, doctor\n",
+            f"tilewright: 'xyzzy' is not a verb, expected one of {KNOWN}\n",
         ),
         (
             ["doctor", "--fast"],

@@ -192,3 +192,31 @@ def say_kernel(x: cute.Tensor) -> None:  # noqa: ARG001
 @cute.jit
 def say(x: cute.Tensor) -> None:
     say_kernel(x).launch(grid=1, block=2)
+
+
+class Fp8LikeTorch:
+    """torch's fp8 tensors: their CUDA array interface raises KeyError when it is read."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape, self.dtype, self.is_cuda = array.shape, "torch.float32", False
+        self.device = "cpu"
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(s // self.array.itemsize for s in self.array.strides)
+
+    def element_size(self) -> int:
+        return int(self.array.itemsize)
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise KeyError("torch.float8_e4m3fn")
+
+
+def test_an_array_whose_cuda_interface_raises() -> None:
+    x, y = vectors(70)
+    scale(Fp8LikeTorch(x), y, 2.0)
+    assert (y == 2 * x).all()

@@ -169,9 +169,15 @@ def _number_type(value: Any, annotation: Any) -> type[Numeric]:
 def _is_array(value: Any) -> bool:
     if isinstance(value, type):
         return False
-    return isinstance(value, ArrayView | np.ndarray) or any(
-        hasattr(value, name) for name in ("__cuda_array_interface__", "__dlpack__", "data_ptr")
-    )
+    if isinstance(value, ArrayView | np.ndarray) or "__cuda_array_interface__" in _own(value):
+        return True
+    # The class is asked, not the object: torch's own interface raises for its fp8 tensors.
+    names = ("data_ptr", "__dlpack__", "__cuda_array_interface__")
+    return any(hasattr(type(value), name) for name in names)
+
+
+def _own(value: Any) -> Mapping[str, Any]:
+    return getattr(value, "__dict__", {})
 
 
 def _static(value: Any) -> StaticKey:

@@ -29,7 +29,7 @@ from tilewright.runtime.tensormap import TensorMapSpec, encode
 from tilewright.runtime.toolchain import CompiledCubin
 from tilewright.sim.machine import Launch, Report, simulate
 from tilewright.sim.memory import GlobalMemory
-from tilewright.sim.options import SimOptions
+from tilewright.sim.options import SimOptions, default_options
 from tilewright.sim.tensormap import TensorMap
 
 PREPARED = 64
@@ -150,7 +150,7 @@ class Compiled:
         return [r for r in records if 0 not in r.grid]
 
     def _simulate(self, taken: Arguments, options: SimOptions | None) -> Report:
-        options = options or SimOptions()
+        options = options or default_options()
         memory = GlobalMemory()
         leaves = list(taken.leaves)
         for at, view in taken.arrays.items():
