@@ -283,12 +283,16 @@ def copy(op: memory.Copy, context: Context) -> Step:
     fetch, put = _reader(op, src, size), _writer(op, dst, size)
     i_src, i_dst = context.slot(op.src), context.slot(op.dst)
     i_predicate = context.slot(op.predicate[0]) if op.predicate else -1
+    into_registers = dst.space is Space.RMEM
 
     def step(g: Group) -> None:
         s = g.slots
         lanes: Array | None = None
         part = g
         if i_predicate >= 0:
+            if into_registers:
+                array, at = s[i_dst]
+                array.tolerate(g, at, size)
             mask = s[i_predicate]
             if type(mask) is np.ndarray and not mask.all():
                 lanes = np.flatnonzero(mask)

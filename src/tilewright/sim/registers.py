@@ -166,6 +166,16 @@ class RegisterArray:
                 self._check_idle(g, lo, hi, "written", state.busy, op)
                 self._check_idle(g, lo, hi, "written", state.busy_sources, op)
 
+    def tolerate(self, g: Actor, offset: Any, size: int) -> None:
+        """Lets elements that a predicated copy may skip be read all the same.
+
+        Kernels load a fragment where it lies inside, compute with all of it, and store where it
+        lies inside: what was skipped is computed with, and never stored.
+        """
+        if type(offset) is int:
+            lo, hi = self.span(offset, size * 8 // self.bits)
+            self.state.valid[g.rows, lo:hi] = True
+
     def _learn(self, g: Actor, lo: int, hi: int) -> None:
         if g.key is not None:
             known = self.state.known.get(g.key)
