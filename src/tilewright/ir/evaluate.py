@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.ir.core import Op
 from tilewright.ir.ops import arith
@@ -17,7 +18,7 @@ from tilewright.numeric.dtypes import DType
 
 Number = int | float | bool
 
-_BINARY: dict[type[Op], Callable[[Number, Number], Number]] = {
+BINARY: dict[type[Op], Callable[[Any, Any], Any]] = {
     arith.Add: operator.add,
     arith.Sub: operator.sub,
     arith.Mul: operator.mul,
@@ -32,6 +33,8 @@ _BINARY: dict[type[Op], Callable[[Number, Number], Number]] = {
     arith.Shl: operator.lshift,
     arith.Shr: operator.rshift,
 }
+"""What each two-operand operation is on Python numbers, before the result wraps to its type."""
+
 _COMPARE: dict[str, Callable[[Number, Number], bool]] = {
     "eq": operator.eq,
     "ne": operator.ne,
@@ -68,10 +71,10 @@ def evaluate(op: Op, args: Sequence[Number]) -> Number | None:
     kind = type(op)
     if isinstance(op, arith.Constant):
         return wrap(op.value, out)
-    if kind in _BINARY:
+    if kind in BINARY:
         if kind in (arith.Div, arith.FloorDiv, arith.Mod) and args[1] == 0:
             return None
-        return wrap(_BINARY[kind](args[0], args[1]), out)
+        return wrap(BINARY[kind](args[0], args[1]), out)
     if isinstance(op, arith.Cmp):
         return _COMPARE[op.predicate](args[0], args[1])
     if isinstance(op, arith.Select):

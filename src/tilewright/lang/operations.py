@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from typing import Any, cast
 
 from tilewright.errors import DTypeError
 from tilewright.ir.core import Op, Value
-from tilewright.ir.evaluate import Number, wrap
+from tilewright.ir.evaluate import BINARY, Number, wrap
 from tilewright.ir.ops import arith
 from tilewright.lang import trace
 from tilewright.lang.scalar import Scalar, as_numeric, describe, numeric_of
@@ -74,21 +73,6 @@ def common_type(a: object, b: object) -> type[Scalar]:
     return promoted(type(as_numeric(a)), type(as_numeric(b)))
 
 
-_PYTHON: dict[type[Op], Callable[[Any, Any], Any]] = {
-    arith.Add: operator.add,
-    arith.Sub: operator.sub,
-    arith.Mul: operator.mul,
-    arith.Div: operator.truediv,
-    arith.FloorDiv: operator.floordiv,
-    arith.Mod: operator.mod,
-    arith.Min: min,
-    arith.Max: max,
-    arith.And: operator.and_,
-    arith.Or: operator.or_,
-    arith.Xor: operator.xor,
-    arith.Shl: operator.lshift,
-    arith.Shr: operator.rshift,
-}
 _BITWISE = (arith.And, arith.Or, arith.Xor)
 
 
@@ -102,7 +86,7 @@ def binary(op: type[Op], a: object, b: object) -> Any:
     _check_arithmetic(op, kind)
     x, y = kind(a), kind(b)
     if not (isinstance(x.raw, Value) or isinstance(y.raw, Value)):
-        return kind._of(wrap(_PYTHON[op](x.raw, y.raw), kind._row))
+        return kind._of(wrap(BINARY[op](x.raw, y.raw), kind._row))
     if kind._row.is_float and op in (arith.FloorDiv, arith.Mod):
         whole = floor(binary(arith.Div, x, y))
         return whole if op is arith.FloorDiv else x - whole * y
@@ -134,7 +118,7 @@ def shift(op: type[Op], a: object, b: object) -> Any:
         )
     x, y = kind(a), kind(b)
     if not (isinstance(x.raw, Value) or isinstance(y.raw, Value)):
-        return kind._of(wrap(_PYTHON[op](x.raw, y.raw), kind._row))
+        return kind._of(wrap(BINARY[op](x.raw, y.raw), kind._row))
     return kind._of(trace.value(op, x.ir_value(), y.ir_value()))
 
 
