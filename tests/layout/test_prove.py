@@ -163,7 +163,7 @@ def test_what_z3_cannot_decide_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 def test_bad_input() -> None:
     with pytest.raises(LayoutError, match="accesses of 3 bytes, expected 1 to 16"):
         prove_bank_free(Layout(32), 32, 3)
-    with pytest.raises(LayoutError, match="R has R elements|say which lane begins where"):
+    with pytest.raises(LayoutError, match="has R elements; say which lane begins where"):
         prove_bank_free(Layout(R))
     with pytest.raises(LayoutError, match="is no swizzle"):
         prove_in_bounds(ComposedLayout(Layout(4), 0, Layout(4)), 4)

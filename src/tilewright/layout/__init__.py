@@ -1,4 +1,8 @@
-"""Layouts: shape and stride as a function, and the algebra of such functions."""
+"""Layouts: shape and stride as a function, and the algebra of such functions.
+
+The conventions where NVIDIA's implementations disagree (strides of size-1 modes, negative
+coordinates, ``4`` and ``(4,)``, padded divides) stand in docs/algebra.md, with the reasons.
+"""
 
 from tilewright.layout.basis import E, ScaledBasis
 from tilewright.layout.complement import complement

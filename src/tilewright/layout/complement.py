@@ -47,7 +47,9 @@ def complement(layout: AnyLayout, cotarget: Any = None) -> Layout:
         return complement(layout.outer, cotarget)
     if not isinstance(layout, Layout):
         raise LayoutError(f"complement: expected a layout, got {type(layout).__name__} {layout!r}")
-    target = None if cotarget is None else checked_shape(shape(cotarget))
+    target = cotarget
+    if cotarget is not None and not (type(cotarget) is int and cotarget > 0):
+        target = checked_shape(shape(cotarget))
     if layout.is_static and _hashable(target):
         return _complement_cached(layout, target)
     return _complement(layout, target)

@@ -16,7 +16,7 @@ from tilewright.layout.int_tuple import flatten_tuple
 from tilewright.layout.layout import Layout, trusted
 from tilewright.layout.leaf import Leaf, exact_div, mul, provably_equal
 from tilewright.layout.modes import coalesce, coalesce_flat, size
-from tilewright.layout.static import merge, pack
+from tilewright.layout.static import Coordinates, left_chain, merge, pack, right_chain
 from tilewright.layout.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 
@@ -33,6 +33,11 @@ def right_inverse(layout: AnyLayout) -> AnyLayout:
     >>> print(right_inverse(Layout((2, 4, 6), (4, 1, 8))))
     (4,2,6):(2,1,8)
     """
+    if type(layout) is Layout and layout.is_static:
+        try:
+            return trusted(*pack(*right_chain(*merge(layout.shape, layout.stride))), True)
+        except Coordinates:
+            return _invert(layout, "right_inverse", _right)
     return _invert(layout, "right_inverse", _right)
 
 
@@ -46,6 +51,10 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     >>> print(left_inverse(Layout((4, 3), (3, 1))), left_inverse(Layout(4, 2)))
     (3,4):(4,1) (2,4):(0,1)
     """
+    if type(layout) is Layout and layout.is_static:
+        found = left_chain(*merge(layout.shape, layout.stride))
+        if found is not None:
+            return trusted(*pack(*found), True)
     return _invert(layout, "left_inverse", _left)
 
 

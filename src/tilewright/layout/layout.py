@@ -249,8 +249,7 @@ def make_layout(*parts: Any, stride: Stride | None = None) -> Layout:
         return trusted(shapes, strides, static)
     if any(isinstance(p, Layout) for p in parts):
         raise LayoutError(
-            "make_layout: expected layouts only, or one shape; got "
-            f"{', '.join(fmt(p) for p in parts)}"
+            f"make_layout: expected one shape, or layouts; got {', '.join(fmt(p) for p in parts)}"
         )
     if len(parts) == 2 and stride is None:
         return Layout(parts[0], parts[1])

@@ -221,16 +221,9 @@ def filter(layout: LayoutT, profile: IntTuple = None) -> LayoutT:
     if type(layout) is Layout and profile is None and layout.is_static:
         sizes: list[int] = []
         steps: list[Any] = []
-        merge_into(*_without_zeros(layout.shape, layout.stride), sizes, steps)
+        merge_into((layout.shape,), (layout.stride,), sizes, steps, zeros=False)
         return trusted(*pack(sizes, steps), True)
     return coalesce(filter_zeros(layout), profile)
-
-
-def _without_zeros(shape: Shape, stride: IntTuple) -> tuple[Any, Any]:
-    """The flat static modes whose stride is not 0."""
-    pairs = zip(it.flatten_tuple(shape), it.flatten_tuple(stride), strict=True)
-    kept = [(s, d) for s, d in pairs if not (type(d) is int and d == 0)]
-    return [s for s, _ in kept], [d for _, d in kept]
 
 
 def coalesce_flat(
@@ -267,6 +260,8 @@ def coalesce(layout: LayoutT, profile: IntTuple = None) -> LayoutT:
     >>> print(coalesce(Layout((2, (1, 6)), (1, (6, 2)))), coalesce(Layout((2, (1, 6))), (1, 1)))
     12:1 (2,6):(1,2)
     """
+    if profile is None and type(layout) is Layout:
+        return _coalesce_static(layout) if layout.is_static else _coalesce(layout)
     plain = _outer(layout)
     if profile is None:
         merged = _coalesce_static(plain) if plain.is_static else _coalesce(plain)

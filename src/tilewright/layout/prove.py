@@ -89,7 +89,7 @@ def prove_injective(layout: AnyLayout, seconds: float = 10) -> Verdict:
     one, p = search.value(plain)
     two, q = search.value(plain)
     differ = z3.Or([x != y for x, y in zip(p, q, strict=True)])
-    model = search.find(z3.And(one == two, differ), small=True)
+    model = search.find(z3.And(one == two, differ))
     if model is None:
         return Proof(claim)
     sizes = search.sizes(model)
@@ -423,13 +423,15 @@ class _Search:
         answer = solver.check()
         return answer, solver.model() if answer == z3.sat else None
 
-    def find(self, question: Any, small: bool = False) -> Any:
-        """A model of the question, or None if there is none; `small` tries small sizes first."""
-        for fixed in self.small_sizes() if small and self.units else ():
-            answer, model = self.ask(z3.And(question, *fixed), 1.0)
-            if answer == z3.sat:
-                return model
+    def find(self, question: Any) -> Any:
+        """A model of the question, of small sizes where there is one, or None if there is none."""
         answer, model = self.ask(question, self.seconds)
+        if answer == z3.unsat:
+            return None
+        for fixed in self.small_sizes() if self.units else ():
+            small, found = self.ask(z3.And(question, *fixed), 1.0)
+            if small == z3.sat:
+                return found
         if answer == z3.unknown:
             raise LayoutError(
                 f"prove: z3 decides neither way in {self.seconds} s: {self.claim}",

@@ -45,12 +45,15 @@ def merge(shape: Any, stride: Any) -> tuple[list[int], list[Any]]:
     return sizes, strides
 
 
-def merge_into(shape: Any, stride: Any, sizes: list[int], strides: list[Any]) -> None:
-    """Appends the leaves of two congruent tuples, merging; size 1 is dropped."""
+def merge_into(
+    shape: Any, stride: Any, sizes: list[int], strides: list[Any], zeros: bool = True
+) -> None:
+    """Appends the leaves of two congruent tuples, merging; size 1 is dropped, and stride 0 unless
+    `zeros`."""
     for s, d in zip(shape, stride):  # noqa: B905 - congruent, and this is the hottest loop
         if type(s) is tuple:
-            merge_into(s, d, sizes, strides)
-        elif s != 1:
+            merge_into(s, d, sizes, strides, zeros)
+        elif s != 1 and (zeros or type(d) is not int or d != 0):
             if sizes and sizes[-1] * strides[-1] == d:
                 sizes[-1] *= s
             else:
@@ -177,6 +180,64 @@ def walk(s: Any, d: Any, sizes: list[int], strides: list[Any], reach: list[int])
     out_s.append(rest)
     out_d.append(sign * step * strides[j])
     return tuple(out_s), tuple(out_d)
+
+
+def right_chain(sizes: list[int], strides: list[Any]) -> tuple[list[int], list[int]]:
+    """Merged modes of the right inverse: from the mode of stride 1 to the one that begins where
+    it ends, and so on.  Of equal strides the first counts: a later one repeats its offsets.
+
+    Raises: Coordinates.
+    """
+    known: dict[int, tuple[int, int]] = {}
+    prefix = 1
+    for s, d in zip(sizes, strides):  # noqa: B905 - congruent
+        if type(d) is not int:
+            raise Coordinates
+        if s != 1 and d not in known:
+            known[d] = (s, prefix)
+        prefix *= s
+    out_s: list[int] = []
+    out_d: list[int] = []
+    end = 1
+    while end in known:
+        s, prefix = known[end]
+        if out_s and out_s[-1] * out_d[-1] == prefix:
+            out_s[-1] *= s
+        else:
+            out_s.append(s)
+            out_d.append(prefix)
+        end *= s
+    return out_s, out_d
+
+
+def left_chain(sizes: list[int], strides: list[Any]) -> tuple[list[int], list[int]] | None:
+    """Merged modes of the left inverse, where each stride is a multiple of where the smaller ones
+    end; None where it is not, or where a stride is negative or no int."""
+    modes: list[tuple[int, int, int]] = []
+    prefix = 1
+    for s, d in zip(sizes, strides):  # noqa: B905 - congruent
+        if type(d) is not int or d < 0:
+            return None
+        if d and s != 1:
+            modes.append((d, s, prefix))
+        prefix *= s
+    modes.sort()
+    out_s: list[int] = []
+    out_d: list[int] = []
+    before, end, place = 1, 1, 0
+    for d, s, prefix in [*modes, (0, 1, 0)]:
+        # The digit between two strides counts in steps of the lower one's place.
+        size = d // before if d else end // before
+        if d % end:
+            return None
+        if size != 1:
+            if out_s and out_s[-1] * out_d[-1] == place:
+                out_s[-1] *= size
+            else:
+                out_s.append(size)
+                out_d.append(place)
+        before, end, place = d, d * s, prefix
+    return out_s, out_d
 
 
 def carries(sizes: list[int], reach: list[int]) -> int:

@@ -25,11 +25,13 @@ class Swizzle:
     Sw<3,4,3> 503 455
     """
 
-    __slots__ = ("base", "bits", "shift")
+    __slots__ = ("base", "bits", "shift", "source_mask")
 
     bits: int
     base: int
     shift: int
+    source_mask: int
+    """Y: the bits that are read."""
 
     def __init__(self, bits: int, base: int, shift: int) -> None:
         if not all(isinstance(x, int) for x in (bits, base, shift)):
@@ -41,6 +43,7 @@ class Swizzle:
         object.__setattr__(self, "bits", bits)
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "shift", shift)
+        object.__setattr__(self, "source_mask", ((1 << bits) - 1) << (base + max(0, shift)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Swizzle is immutable: cannot set {name!r}")
@@ -61,11 +64,6 @@ class Swizzle:
         return self.shift
 
     @property
-    def source_mask(self) -> int:
-        """Y: the bits that are read."""
-        return ((1 << self.bits) - 1) << (self.base + max(0, self.shift))
-
-    @property
     def target_mask(self) -> int:
         """Z: the bits that are changed."""
         return ((1 << self.bits) - 1) << (self.base + max(0, -self.shift))
@@ -74,8 +72,10 @@ class Swizzle:
         """The swizzled offset; `x` may be a run-time value with ``& ^ >> <<``."""
         if self.bits == 0:
             return x
-        chosen = x & self.source_mask
-        return x ^ (chosen >> self.shift if self.shift >= 0 else chosen << -self.shift)
+        shift = self.shift
+        if shift >= 0:
+            return x ^ ((x & self.source_mask) >> shift)
+        return x ^ ((x & self.source_mask) << -shift)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Swizzle) and self._key() == other._key()
