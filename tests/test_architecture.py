@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "profiler": {"library"},
     "viz": {"ir"},
     "cli": {"library", "profiler", "viz"},
-    "": {"library"},  # tilewright/__init__, for type checkers; loaded on demand
+    "": {"library", "viz"},  # tilewright/__init__, for type checkers; loaded on demand
     "__main__": {"cli"},
 }
 THIRD_PARTY = {

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright import cute, dsl, pipeline, utils
+    from tilewright import cute, dsl, layout, pipeline, utils, viz
     from tilewright.library.gemm import gemm
 
 __version__ = "0.1.0"
-__all__ = ["TilewrightError", "cute", "dsl", "gemm", "pipeline", "utils"]
+__all__ = ["TilewrightError", "cute", "dsl", "gemm", "layout", "pipeline", "utils", "viz"]
 
 _HOMES = {"gemm": "tilewright.library.gemm"}
 

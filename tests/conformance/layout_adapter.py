@@ -11,7 +11,13 @@ from tilewright.layout.coord import dice_tuple, slice_tuple
 from tilewright.layout.int_tuple import tuple_max
 from tilewright.layout.leaf import add, sub
 
-ATOMS: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("atoms_adapter.py")))["ATOMS"]
+def _beside(file: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name(file)))[name]
+    return found
+
+
+ATOMS = _beside("atoms_adapter.py", "ATOMS")
+TILED = _beside("tiled_adapter.py", "TILED")
 LAYOUTS = (tw.Layout, tw.ComposedLayout)
 
 
@@ -67,4 +73,5 @@ ADAPTER: dict[str, Any] = {
     "inner_partition": lambda *a: _partition(tw.inner_partition(*a)),
     "outer_partition": lambda *a: _partition(tw.outer_partition(*a)),
     **ATOMS,
+    **TILED,
 }

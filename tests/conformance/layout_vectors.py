@@ -21,18 +21,12 @@ SHARED = ROOT.parent / "shared" / "conformance"
 VECTORS = SHARED / "layout_vectors.json"
 RUNNER = SHARED / "run_vectors.py"
 
-# Groups with tests of their own: atoms, tiled operations, shared-memory atoms, stage counts.
+# Groups with tests of their own: atoms, shared-memory atoms, stage counts.
 OTHER_ROOMS = {
     "mma_traits",
     "copy_traits",
     "smem_layout_atom",
     "gmma_smem_tile_pi",
-    "tiled_mma",
-    "tiled_copy",
-    "tiled_copy_A",
-    "tiled_copy_B",
-    "tiled_copy_C",
-    "tiled_copy_C_atom",
     "sm90_stage_count",
 }
 

@@ -4,6 +4,13 @@ The conventions where NVIDIA's implementations disagree (strides of size-1 modes
 coordinates, ``4`` and ``(4,)``, padded divides) stand in docs/algebra.md, with the reasons.
 """
 
+from tilewright.layout.analysis import (
+    bank_conflicts,
+    coalescing,
+    is_conflict_free,
+    lane_addresses,
+    widest_vector,
+)
 from tilewright.layout.basis import E, ScaledBasis
 from tilewright.layout.complement import complement
 from tilewright.layout.compose import composition
@@ -18,6 +25,7 @@ from tilewright.layout.coord import (
     increment,
     make_basis_like,
 )
+from tilewright.layout.coverage import coverage, is_injective
 from tilewright.layout.divide import (
     ceil_div,
     domain_distribute,
@@ -117,6 +125,7 @@ from tilewright.layout.swizzle import (
     make_swizzle,
     parse_layout,
 )
+from tilewright.layout.swizzle_search import smallest_swizzle
 from tilewright.layout.symbolic import specialise, sym
 
 __all__ = [
@@ -132,9 +141,11 @@ __all__ = [
     "Swizzle",
     "Sym",
     "append",
+    "bank_conflicts",
     "blocked_product",
     "ceil_div",
     "coalesce",
+    "coalescing",
     "colex_less",
     "compact_col_major",
     "compact_order",
@@ -145,6 +156,7 @@ __all__ = [
     "congruent",
     "coshape",
     "cosize",
+    "coverage",
     "crd2crd",
     "crd2idx",
     "depth",
@@ -167,7 +179,10 @@ __all__ = [
     "increment",
     "inner_partition",
     "inner_product",
+    "is_conflict_free",
+    "is_injective",
     "is_static",
+    "lane_addresses",
     "left_inverse",
     "lex_less",
     "local_partition",
@@ -206,6 +221,7 @@ __all__ = [
     "size",
     "slice_",
     "slice_and_offset",
+    "smallest_swizzle",
     "specialise",
     "stride",
     "sym",
@@ -218,6 +234,7 @@ __all__ = [
     "unwrap",
     "upcast",
     "weakly_congruent",
+    "widest_vector",
     "wrap",
     "zip_layout",
     "zipped_divide",

@@ -55,7 +55,7 @@ def draw_banks(
 def layout_figure(layout: AnyLayout) -> Figure:
     """The table of offsets: mode 0 down, mode 1 across, a grid for each coordinate of the others.
 
-    Raises: LayoutError for a layout with run-time sizes or without elements.
+    Raises: LayoutError for a layout with run-time sizes.
     """
     shape = _static_shape(layout)
     rows = product(shape[0])
@@ -79,8 +79,6 @@ def layout_figure(layout: AnyLayout) -> Figure:
 def _static_shape(layout: AnyLayout) -> tuple[Any, ...]:
     if not layout.is_static:
         raise LayoutError(f"cannot draw {layout}: it has sizes that are only known at run time")
-    if size(layout) == 0:
-        raise LayoutError(f"cannot draw {layout}: it has no elements")
     return wrap(layout.shape)
 
 
