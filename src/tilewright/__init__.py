@@ -16,11 +16,22 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     from tilewright import cute, dsl, layout, pipeline, utils, viz
     from tilewright.library.gemm import gemm
+    from tilewright.sim.sanitize import sanitize
 
 __version__ = "0.1.0"
-__all__ = ["TilewrightError", "cute", "dsl", "gemm", "layout", "pipeline", "utils", "viz"]
+__all__ = [
+    "TilewrightError",
+    "cute",
+    "dsl",
+    "gemm",
+    "layout",
+    "pipeline",
+    "sanitize",
+    "utils",
+    "viz",
+]
 
-_HOMES = {"gemm": "tilewright.library.gemm"}
+_HOMES = {"gemm": "tilewright.library.gemm", "sanitize": "tilewright.sim.sanitize"}
 
 
 def __getattr__(name: str) -> Any:

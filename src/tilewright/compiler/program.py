@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tilewright.arch.target import Target
 from tilewright.codegen.cuda.kernel import emit_cuda
 from tilewright.compiler.arguments import Arguments, read_arguments
 from tilewright.compiler.host import LaunchRecord, TensorMapFields, evaluate_host
+from tilewright.compiler.launcher import launch as run_launch
 from tilewright.errors import LaunchError
 from tilewright.ir.core import Func, Module
 from tilewright.ir.evaluate import Number
@@ -27,9 +29,9 @@ from tilewright.runtime.launch import (
 )
 from tilewright.runtime.tensormap import TensorMapSpec, encode
 from tilewright.runtime.toolchain import CompiledCubin
-from tilewright.sim.machine import Launch, Report, simulate
+from tilewright.sim.machine import Launch, Report
 from tilewright.sim.memory import GlobalMemory
-from tilewright.sim.options import SimOptions, default_options
+from tilewright.sim.options import SimOptions
 from tilewright.sim.tensormap import TensorMap
 
 PREPARED = 64
@@ -150,7 +152,6 @@ class Compiled:
         return [r for r in records if 0 not in r.grid]
 
     def _simulate(self, taken: Arguments, options: SimOptions | None) -> Report:
-        options = options or default_options()
         memory = GlobalMemory()
         leaves = list(taken.leaves)
         for at, view in taken.arrays.items():
@@ -169,7 +170,7 @@ class Compiled:
                 sm=self.target.sm,
                 sm_count=self.target.sm_count,
             )
-            reports.append(simulate(launch, memory, options))
+            reports.append(run_launch(launch, memory, options))
         return _merge(reports)
 
     def _launch(self, taken: Arguments) -> None:
@@ -275,6 +276,9 @@ def _merge(reports: list[Report]) -> Report:
             counters[name] = counters.get(name, 0) + count
         findings.extend(report.findings)
         printed.extend(report.printed)
-    return Report(counters, tuple(findings), printed)
+    if not reports:
+        return Report(counters, (), [])
+    worst = next((r for r in reports if r.findings), reports[-1])
+    return replace(worst, counters=counters, findings=tuple(findings), printed=printed)
 
 

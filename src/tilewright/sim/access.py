@@ -55,9 +55,7 @@ class Access:
         if window is None or high + size > window.end or bits & (size - 1):
             return self._read_split(g, address, lanes)
         if run.watch is not None:
-            run.watch.access(
-                g, window, "read", address, (low, high), size, self.op, lanes, None
-            )
+            run.watch.access(g, window, "read", address, (low, high), size, self.op, lanes, None)
         first, rows = window.rows(size)
         where = (address - first) >> self.shift
         if window.init is not None and run.options.check_uninitialised:
@@ -84,9 +82,7 @@ class Access:
             self._write_split(g, address, data if count > 1 else data[-1:], lanes)
             return
         if run.watch is not None:
-            run.watch.access(
-                g, window, "write", address, (low, high), size, self.op, lanes, data
-            )
+            run.watch.access(g, window, "write", address, (low, high), size, self.op, lanes, data)
         if count == 1:
             data = data[-1:]
         first, rows = window.rows(size)

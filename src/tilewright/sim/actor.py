@@ -30,7 +30,7 @@ class Actor(Protocol):
 
     @property
     def warpgroups(self) -> Sequence[int]: ...
-    def report(self, kind: str, message: str, op: Op, lane: int, **details: object) -> None:
+    def report(self, kind: str, message: str, op: Op, lane: int, **details: Any) -> None:
         """Notes a finding about the thread at position `lane`."""
 
     def name(self) -> str:

@@ -7,6 +7,7 @@ returned as text, and reported by the instruction that did it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 MAX_TX = (1 << 20) - 1
 """Largest transaction count of a phase.  Source: PTX ISA, "tx-count of mbarrier"."""
@@ -26,6 +27,8 @@ class MBarrier:
     pending: int = -1
     tx: int = 0
     phase: int = 0
+    watch: Any = None
+    """What the race detector knows about it."""
 
     def __post_init__(self) -> None:
         self.pending = self.expected
@@ -81,6 +84,8 @@ class MBarrier:
         if self.pending == 0 and self.tx == 0:
             self.phase += 1
             self.pending = self.expected
+            if self.watch is not None:
+                self.watch.completed()
             return True
         return False
 
@@ -104,6 +109,8 @@ class NamedBarrier:
     count: int = 0
     arrived: int = 0
     generation: int = 0
+    watch: Any = None
+    """What the race detector knows about it."""
 
     def arrive(self, threads: int, count: int, live: int) -> str | None:
         """`threads` arrive and say that `count` are expected (0: all `live` ones)."""
@@ -126,6 +133,8 @@ class NamedBarrier:
         if self.arrived and self.arrived >= (self.count or live):
             self.generation += 1
             self.arrived = 0
+            if self.watch is not None:
+                self.watch.opened()
 
     def state(self, live: int) -> str:
         return f"{self.count or live} threads expected, {self.arrived} have arrived"

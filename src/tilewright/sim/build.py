@@ -10,15 +10,32 @@ from weakref import finalize
 
 from tilewright.errors import VerifyError
 from tilewright.ir.core import Block, Func, Value, count_uses
-from tilewright.ir.ops import arith, control, memory, mma
-from tilewright.sim import exec_arith, exec_copy, exec_memory, exec_mma, exec_sync, exec_warp
+from tilewright.ir.ops import arith, control, copy, memory, mma, sync
+from tilewright.sim import (
+    exec_arith,
+    exec_copy,
+    exec_memory,
+    exec_mma,
+    exec_order,
+    exec_sync,
+    exec_warp,
+)
 from tilewright.sim.exec_control import FLATTEN, Flattener
 from tilewright.sim.program import Program
 from tilewright.sim.step import EXECUTORS, Context
 from tilewright.sim.values import Val
 
-FAMILIES = (exec_arith, exec_copy, exec_memory, exec_mma, exec_sync, exec_warp)
+FAMILIES = (exec_arith, exec_copy, exec_memory, exec_mma, exec_order, exec_sync, exec_warp)
 """The modules whose import fills `EXECUTORS`."""
+
+_VISIBLE = (
+    *(sync.SyncThreads, sync.BarrierSync, sync.BarrierArrive, sync.ClusterArrive),
+    *(sync.ClusterWait, sync.MBarrierArrive, sync.MBarrierArriveRemote, sync.MBarrierExpectTx),
+    *(sync.MBarrierArriveExpectTx, sync.MBarrierWait, sync.MBarrierTryWait, memory.Atomic),
+    *(copy.TmaLoad, copy.TmaLoadMulticast, copy.TmaStore, copy.BulkWait, copy.CpAsyncWait),
+    *(mma.WgmmaWait, control.Return),
+)
+_WHOLE_WARPGROUPS = (mma.Wgmma, mma.WgmmaRs, mma.WgmmaFence, sync.SetMaxRegister)
 
 _CACHE: dict[int, Program] = {}
 """By the identity of a live `Func`, which is not hashable."""
@@ -51,6 +68,8 @@ def _build(func: Func) -> Program:
         arg_types=[v.type for v in func.args],
         register_arrays=context.register_arrays,
         allocations=[op for op in ops if isinstance(op, memory.AllocShared)],
+        visible=[isinstance(op, _VISIBLE) for op in flat.ops],
+        unit=128 if any(isinstance(op, _WHOLE_WARPGROUPS) for op in ops) else 32,
     )
 
 

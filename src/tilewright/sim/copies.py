@@ -73,6 +73,8 @@ class BulkWait(Wait):
         if g.run.watch is not None:
             events = [store.event for group in self.groups for store in group.stores]
             g.run.watch.bulk_waited(events, read=self.read)
+            if self.read:
+                return  # a later full wait is about these groups too
         for t in g.threads.tolist():
             mine = g.cta.bulk.get(t)
             if mine:

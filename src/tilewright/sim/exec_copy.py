@@ -115,7 +115,9 @@ def cp_async(op: copy.CpAsync, context: Context) -> Step:
         s = g.slots
         predicate = s[i_predicate] if i_predicate >= 0 else True
         tags = g.cta.copy_groups[g.rows].copy()
-        g.cta.copies.append(CpAsyncBatch(g.threads, tags, s[i_src], s[i_dst], predicate, move))
+        src, dst, watch = s[i_src], s[i_dst], g.run.watch
+        event = watch.cp_async(g, op, src, dst, predicate) if watch is not None else None
+        g.cta.copies.append(CpAsyncBatch(g.threads, tags, src, dst, predicate, move, event))
 
     return step
 
@@ -199,6 +201,8 @@ def _load_into(
         return
     size = tma.box_bytes(tensor)
     run = g.run
+    box = tma.Box(tensor, coords, at, rows)
+    event = run.watch.tma_load(g, lane, cta, barrier, op, box) if run.watch is not None else None
 
     def finish() -> None:
         data, problem = tma.load_box(run.memory, tensor, coords)
@@ -216,6 +220,8 @@ def _load_into(
         if run.observer is not None:
             agent = f"TMA of {g.cta.name}"
             run.observer.access(agent, "smem", "write", rows * tma.UNIT + window.start, 16, op)
+        if run.watch is not None:
+            run.watch.tma_loaded(event)
         wrong = barrier.complete_bytes(size)
         if wrong:
             g.report("barrier", wrong, op, lane)
@@ -281,6 +287,8 @@ def _store_from(
     store = BulkStore(op)
     open_bulk_group(g.cta, int(g.threads[lane])).stores.append(store)
     run, cta, window = g.run, g.cta, g.cta.smem
+    if run.watch is not None:
+        store.event = run.watch.tma_store(g, lane, op, tma.Box(tensor, coords, address, rows))
 
     def read() -> None:
         init = window.init_rows(tma.UNIT).take(rows, axis=0).view(np.uint8)

@@ -241,7 +241,7 @@ class PipeWait(Wait):
     def __init__(self, op: Op, g: Group, pending: int) -> None:
         super().__init__(op)
         self.pending = pending
-        self.asked = int(g.run.random.random() < g.run.options.eager)
+        self.asked = int(g.run.random.random() < g.run.eager)
 
     def ready(self) -> bool:
         self.asked += 1

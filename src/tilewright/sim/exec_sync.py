@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir.core import Op
 from tilewright.ir.ops import sync
 from tilewright.sim.barriers import MAX_ARRIVALS, ClusterBarrier, MBarrier, NamedBarrier
-from tilewright.sim.exec_warp import WARP, check_full
+from tilewright.sim.exec_warp import check_full
 from tilewright.sim.group import Group
 from tilewright.sim.state import Cta, Wait
 from tilewright.sim.step import Context, Step, executes
@@ -46,16 +46,34 @@ def differ(n: int, *values: Val) -> Array | None:
     return keys if keys.any() else None
 
 
+def lanes_of(g: Group, combination: tuple[int, ...], *values: Val) -> Array | None:
+    """The lanes whose values are `combination`; None if all have it."""
+    if all(type(v) is not np.ndarray for v in values):
+        return None
+    same = np.ones(g.n, np.bool_)
+    for v, wanted in zip(values, combination, strict=True):
+        same &= np.asarray(v) == wanted
+    return None if same.all() else np.flatnonzero(same)
+
+
 # -- named barriers --------------------------------------------------------------------------------
 
 
 class NamedWait(Wait):
-    def __init__(self, op: Op, cta: Cta, barrier: NamedBarrier, generation: int) -> None:
+    def __init__(
+        self, op: Op, cta: Cta, barrier: NamedBarrier, generation: int, token: Any
+    ) -> None:
         super().__init__(op)
         self.cta, self.barrier, self.generation = cta, barrier, generation
+        self.token = token
 
     def ready(self) -> bool:
         return self.barrier.generation != self.generation
+
+    def finish(self, g: Group, *, timed_out: bool) -> None:
+        del timed_out
+        if g.run.watch is not None:
+            g.run.watch.named_wait(g, self.token)
 
     def describe(self) -> str:
         number = self.barrier.id
@@ -63,17 +81,28 @@ class NamedWait(Wait):
         return f"{what}: {self.barrier.state(self.cta.live)}"
 
 
-def _named(g: Group, number: int) -> NamedBarrier:
+def named_barrier(g: Group, number: int) -> NamedBarrier:
     found = g.cta.named.get(number)
     if found is None:
         found = g.cta.named[number] = NamedBarrier(number)
     return found
 
 
-def _arrive_named(g: Group, op: Op, number: int, threads: int, count: int) -> Wait | None:
+def _arrive_named(
+    g: Group,
+    op: Op,
+    number: int,
+    threads: int,
+    count: int,
+    where: Array | None = None,
+    *,
+    waits: bool = True,
+) -> Wait | None:
     """Arrives; the wait for the barrier, or None if it has opened."""
-    barrier = _named(g, number)
+    barrier = named_barrier(g, number)
     generation = barrier.generation
+    watch = g.run.watch
+    token = watch.named_arrive(g, where, barrier, op) if watch is not None else None
     problem = barrier.arrive(threads, count, g.cta.live)
     if problem:
         g.report("barrier", problem, op, 0)
@@ -81,8 +110,10 @@ def _arrive_named(g: Group, op: Op, number: int, threads: int, count: int) -> Wa
     g.run.counters.barrier_waits += 1
     if barrier.generation != generation:
         tell(g, "wait", barrier, op)
+        if watch is not None and waits:
+            watch.named_wait(g, token)
         return None
-    return NamedWait(op, g.cta, barrier, generation)
+    return NamedWait(op, g.cta, barrier, generation, token)
 
 
 @executes(sync.SyncThreads)
@@ -120,9 +151,12 @@ def barrier_arrive(op: sync.BarrierArrive, context: Context) -> Step:
 
     def step(g: Group) -> None:
         check_full(g, op)
-        for (number, count), lanes, _ in parts(g.n, g.slots[i_id], g.slots[i_count]):
+        values = (g.slots[i_id], g.slots[i_count])
+        for both, lanes, _ in parts(g.n, *values):
+            number, count = both
             if _barrier_fits(g, op, number, count):
-                _arrive_named(g, op, number, lanes, count)
+                where = lanes_of(g, both, *values) if g.run.watch is not None else None
+                _arrive_named(g, op, number, lanes, count, where, waits=False)
 
     return step
 
@@ -158,6 +192,12 @@ class MBarrierWait(Wait):
     def finish(self, g: Group, *, timed_out: bool) -> None:
         if not timed_out:
             tell(g, "wait", self.barrier, self.op)
+            if g.run.watch is not None:
+                g.run.watch.wait(g, self.barrier, self.op)
+
+    def stuck(self, g: Group) -> None:
+        if g.run.watch is not None:
+            g.run.watch.stuck(g, self.barrier, self.op)
 
     def describe(self) -> str:
         return (
@@ -199,7 +239,10 @@ def mbarrier_init(op: sync.MBarrierInit, context: Context) -> Step:
                 )
             else:
                 name = f"{g.cta.place(offset)} of {g.cta.name}"
-                g.cta.mbarriers[offset] = MBarrier(name, count)
+                old, barrier = g.cta.mbarriers.get(offset), MBarrier(name, count)
+                g.cta.mbarriers[offset] = barrier
+                if g.run.watch is not None:
+                    g.run.watch.init(g, lane, offset, old, barrier, op)
                 if window.init is not None:
                     window.init[offset : offset + 8] = 1
 
@@ -233,12 +276,16 @@ def mbarrier_arrive(op: Any, context: Context) -> Step:
 
     def step(g: Group) -> None:
         count = g.slots[i_bytes] if expects else 0
-        for (address, size), lanes, lane in parts(g.n, g.slots[i_barrier], count):
+        for both, lanes, lane in parts(g.n, g.slots[i_barrier], count):
+            address, size = both
             barrier = find_barrier(g, g.cta, address, op, lane)
             if barrier is None:
                 continue
             if arrives:
                 tell(g, "arrive", barrier, op)
+                if g.run.watch is not None:
+                    where = lanes_of(g, both, g.slots[i_barrier], count)
+                    g.run.watch.arrive(g, where, g.cta, barrier, op)
             if expects:
                 _note(g, op, lane, barrier.expect(size * lanes))
             if arrives:
@@ -253,7 +300,8 @@ def mbarrier_arrive_remote(op: sync.MBarrierArriveRemote, context: Context) -> S
 
     def step(g: Group) -> None:
         ctas = g.cta.cluster.ctas
-        for (address, rank), lanes, lane in parts(g.n, g.slots[i_barrier], g.slots[i_rank]):
+        for both, lanes, lane in parts(g.n, g.slots[i_barrier], g.slots[i_rank]):
+            address, rank = both
             if rank >= len(ctas):
                 g.report(
                     "out_of_bounds",
@@ -268,6 +316,9 @@ def mbarrier_arrive_remote(op: sync.MBarrierArriveRemote, context: Context) -> S
             barrier = find_barrier(g, ctas[rank], address, op, lane)
             if barrier is not None:
                 tell(g, "arrive", barrier, op)
+                if g.run.watch is not None:
+                    where = lanes_of(g, both, g.slots[i_barrier], g.slots[i_rank])
+                    g.run.watch.arrive(g, where, ctas[rank], barrier, op)
                 _note(g, op, lane, barrier.arrive(lanes))
 
     return step
@@ -290,6 +341,10 @@ def mbarrier_wait(op: Any, context: Context) -> Step:
                 g.slots[out] = True
             return None
         parity = _one(parity) & 1
+        watch = g.run.watch
+        if out >= 0 and watch is not None and watch.may_fail(g, barrier, parity, op):
+            g.slots[out] = False
+            return None
         return TryWait(op, barrier, parity, out) if out >= 0 else MBarrierWait(op, barrier, parity)
 
     return step
@@ -309,6 +364,8 @@ class ClusterBarrierWait(Wait):
     def finish(self, g: Group, *, timed_out: bool) -> None:
         del timed_out
         tell(g, "wait", self.barrier, self.op)
+        if g.run.watch is not None:
+            g.run.watch.cluster_wait(g, self.generation)
 
     def describe(self) -> str:
         return (
@@ -320,11 +377,14 @@ class ClusterBarrierWait(Wait):
 @executes(sync.ClusterArrive)
 def cluster_arrive(op: sync.ClusterArrive, context: Context) -> Step:
     del context
+    relaxed = op.relaxed
 
     def step(g: Group) -> None:
         check_full(g, op)
         barrier = g.cta.cluster.barrier
         tell(g, "arrive", barrier, op)
+        if g.run.watch is not None:
+            g.run.watch.cluster_arrive(g, barrier.generation, relaxed=relaxed)
         for t in g.threads.tolist():
             if (g.cta.rank, t) in barrier.phase_of:
                 g.report("barrier", "cluster.arrive twice without cluster.wait between", op, 0)
@@ -349,110 +409,5 @@ def cluster_wait(op: sync.ClusterWait, context: Context) -> Step:
         if len(known) < g.n:
             g.report("barrier", "cluster.wait without cluster.arrive before it", op, 0)
         return ClusterBarrierWait(op, g, barrier, max(known)) if known else None
-
-    return step
-
-
-# -- registers and fences --------------------------------------------------------------------------
-
-
-class RegisterWait(Wait):
-    def __init__(self, op: Op, g: Group, count: int) -> None:
-        super().__init__(op)
-        self.cta, self.groups, self.count = g.cta, list(g.warpgroups), count
-
-    def ready(self) -> bool:
-        mine = sum(self.cta.registers_of[w] for w in self.groups)
-        taken = 128 * (sum(self.cta.registers_of) - mine + self.count * len(self.groups))
-        if taken > self.cta.register_pool:
-            return False
-        for w in self.groups:
-            self.cta.registers_of[w] = self.count
-        return True
-
-    def describe(self) -> str:
-        return (
-            f"{self.count} registers per thread; the block has {self.cta.register_pool}, its "
-            f"warpgroups hold {self.cta.registers_of} per thread"
-        )
-
-
-@executes(sync.SetMaxRegister)
-def set_max_register(op: sync.SetMaxRegister, context: Context) -> Step:
-    del context
-    count, increase = op.count, op.increase
-
-    def step(g: Group) -> Wait | None:
-        check_full(g, op)
-        if g.n % 128 or g.n != 128 * len(g.warpgroups):
-            g.report(
-                "aligned_divergence",
-                f"setmaxnreg is executed by {g.n} threads; all four warps of a warpgroup must "
-                "execute it",
-                op,
-                0,
-            )
-        held = [g.cta.registers_of[w] for w in g.warpgroups]
-        wrong = [h for h in held if (h > count if increase else h < count)]
-        if wrong:
-            word = "increase" if increase else "decrease"
-            g.report(
-                "registers",
-                f"setmaxnreg asks to {word} the registers per thread from {wrong[0]} to {count}",
-                op,
-                0,
-            )
-            return None
-        if increase:
-            return RegisterWait(op, g, count)
-        for w in g.warpgroups:
-            g.cta.registers_of[w] = count
-        return None
-
-    return step
-
-
-@executes(sync.SyncWarp)
-def sync_warp(op: sync.SyncWarp, context: Context) -> Step:
-    """Lanes of `mask` that have parted from the group are waited for; whole warps just go on."""
-    del context
-    mask = op.mask
-    wanted = mask.bit_count()
-
-    def step(g: Group) -> Any:
-        tell(g, "fence", op.name, op)
-        if g.full:
-            return None
-        warps = g.threads >> 5
-        if warps[0] != warps[-1]:
-            return g.split_by(warps)
-        first = int(warps[0]) * WARP
-        live = min(wanted, g.cta.size - first)
-        if g.n == live:
-            return None
-        barrier = _named(g, NAMED_BARRIERS + int(warps[0]))
-        generation = barrier.generation
-        barrier.arrive(g.n, live, live)
-        return (
-            None if barrier.generation != generation else NamedWait(op, g.cta, barrier, generation)
-        )
-
-    return step
-
-
-@executes(
-    sync.FenceMBarrierInit,
-    sync.FenceProxyAsync,
-    sync.FenceAcqRel,
-    sync.GridDependencyWait,
-    sync.GridDependencyLaunch,
-)
-def fence(op: Op, context: Context) -> Step:
-    """The machine runs each group's accesses in order: only the sanitizer needs to know."""
-    del context
-
-    def step(g: Group) -> None:
-        if g.run.observer is not None:
-            g.run.observer.sync(g, "fence", op.name, op)
 
     return step

@@ -129,11 +129,18 @@ class FindingLog:
         return tuple(self._found.values())
 
 
-def simulation_error(kernel: str, findings: tuple[Finding, ...]) -> SimulationError:
-    """The error that reports `findings`: the first in its headline, all of them below."""
+def simulation_error(
+    kernel: str, findings: tuple[Finding, ...], again: str = ""
+) -> SimulationError:
+    """The error that reports `findings`: the first in its headline, all of them below.
+
+    `again`: the options that reproduce the run.
+    """
     first = findings[0]
     more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
     text = "\n".join(str(f) for f in findings[:20])
+    if again:
+        text += f"\nreproduce with options={again}"
     return SimulationError(
         f"simulate {kernel}: {first.kind}: {first.message.splitlines()[0]}{more}\n{text}",
         findings=findings,

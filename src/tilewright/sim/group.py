@@ -160,7 +160,7 @@ class Group:
         """Some of its threads, as the actors of one predicated access."""
         return Group(self.cta, self.threads[lanes], self.pc, self.slots, None)
 
-    def report(self, kind: str, message: str, op: Op, lane: int, **details: object) -> None:
+    def report(self, kind: str, message: str, op: Op, lane: int, **details: Any) -> None:
         """Notes a finding about the thread at position `lane` of the group."""
         self.run.log.add(
             kind,

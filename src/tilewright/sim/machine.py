@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,12 @@ from tilewright.ir.core import Func
 from tilewright.ir.types import PtrType, ScalarType, TensorMapType, Type
 from tilewright.sim.build import program_of
 from tilewright.sim.exec_arith import scalar_rounder
+from tilewright.sim.explore import explore, sweep
 from tilewright.sim.findings import Finding, simulation_error
 from tilewright.sim.memory import GlobalMemory
-from tilewright.sim.options import SimOptions
+from tilewright.sim.options import SimOptions, default_options, note_report
+from tilewright.sim.races.detector import RaceDetector
+from tilewright.sim.schedule import Chooser
 from tilewright.sim.scheduler import run_grid
 from tilewright.sim.state import Dim3, Observer, Run
 from tilewright.sim.tensormap import TensorMap
@@ -60,6 +63,11 @@ class Report:
     counters: dict[str, int]
     findings: tuple[Finding, ...]
     printed: list[str]
+    options: SimOptions = SimOptions()  # noqa: RUF009
+    """Those of the run that is reported: of several, the last, with its seed or schedule."""
+    runs: int = 1
+    complete: bool = False
+    """An exploration has run every schedule within its bounds."""
 
 
 def simulate(
@@ -74,8 +82,39 @@ def simulate(
     Raises: LaunchError or ResourceError if the launch does not fit the kernel or the machine;
             SimulationError, with `.findings`, after a run with findings (see `SimOptions`).
     """
-    options = options or SimOptions()
+    options = options or default_options()
     _check(launch)
+    replay = Chooser(options.schedule) if options.schedule is not None else None
+
+    def once(chosen: SimOptions, chooser: Chooser | None = replay) -> Report:
+        return _run(launch, memory, chosen, chooser, observer)
+
+    if options.explore:
+        report, runs, complete = explore(once, memory, options)
+        report = replace(report, runs=runs, complete=complete)
+    elif options.runs > 1:
+        report = sweep(once, memory, options)
+        report = replace(report, runs=report.options.seed - options.seed + 1)
+    else:
+        report = once(options)
+    note_report(report)
+    if report.findings and options.raise_on_findings:
+        again = report.options.describe() if _is_checked(options) else ""
+        raise simulation_error(launch.kernel.name, report.findings, again)
+    return report
+
+
+def _is_checked(options: SimOptions) -> bool:
+    return options.check_races or options.seed != 0 or options.runs > 1 or options.explore > 0
+
+
+def _run(
+    launch: Launch,
+    memory: GlobalMemory,
+    options: SimOptions,
+    chooser: Chooser | None,
+    observer: Observer | None,
+) -> Report:
     program = program_of(launch.kernel)
     run = Run(
         program,
@@ -86,16 +125,18 @@ def simulate(
         launch.cluster,
         max(launch.smem_bytes, launch.kernel.smem_bytes),
     )
-    run.observer = observer
+    run.observer, run.chooser = observer, chooser
+    if options.check_races:
+        run.watch = RaceDetector(run, check_global=options.check_global)
     slots = program.template.copy()
     for slot, v, t in zip(program.args, launch.args, program.arg_types, strict=True):
         slots[slot] = _argument(v, t)
     with np.errstate(all="ignore"):
         run_grid(run, slots, launch.sm_count)
-    report = Report(run.counters.report(run.executed, program.ops), run.log.all(), run.printed)
-    if report.findings and options.raise_on_findings:
-        raise simulation_error(launch.kernel.name, report.findings)
-    return report
+    if chooser is not None:
+        options = replace(options, schedule=chooser.schedule())
+    counters = run.counters.report(run.executed, program.ops)
+    return Report(counters, run.log.all(), run.printed, options)
 
 
 def _argument(value: Any, t: Type) -> Val:

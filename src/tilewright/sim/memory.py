@@ -116,6 +116,14 @@ class GlobalMemory:
         window = self._windows[at]
         return window if address < window.end else None
 
+    def contents(self) -> list[Array]:
+        """Copies of all buffers, for `restore`."""
+        return [w.data.copy() for w in self._windows]
+
+    def restore(self, contents: list[Array]) -> None:
+        for w, held in zip(self._windows, contents, strict=True):
+            w.data[...] = held
+
     def describe(self, address: int) -> str:
         """Where an address lies in relation to the nearest buffer.
 

@@ -26,6 +26,10 @@ class Program:
     arg_types: list[Type]
     register_arrays: int
     allocations: list[memory.AllocShared]
+    visible: list[bool]
+    """Whether a step synchronises: where an exploration may interrupt a group."""
+    unit: int
+    """Threads that must stay together: those of a warp, or of a warpgroup."""
 
     def shared_place(self, offset: int) -> str:
         """Which `mem.alloc_shared` a byte offset lies in, and at which index.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from tilewright.errors import SimulationError, TilewrightError
 from tilewright.sim.ending import leave
 from tilewright.sim.exec_control import EXIT, PARK, STOP, Poll
 from tilewright.sim.group import SAME, Group, Join
-from tilewright.sim.state import Cluster, Dim3, Pending, Run, Wait
+from tilewright.sim.schedule import Chooser
+from tilewright.sim.state import Cluster, Cta, Dim3, Pending, Run, Wait
 from tilewright.sim.values import Val
 
 
@@ -29,13 +31,21 @@ class Crew:
         self.cluster = cluster
         self.run = cluster.run
         self.ready: deque[Group] = deque(
-            Group(cta, np.arange(cta.size), 0, slots.copy(), None) for cta in cluster.ctas
+            Group(cta, np.arange(lo, hi), 0, slots.copy(), None)
+            for cta in cluster.ctas
+            for lo, hi in _units(cta, self.run)
         )
+        self.current: Group | None = None
+        """Of an exploration: who ran last."""
         self.blocked: list[Group] = []
         self.joins: list[Join] = []
         """Joins at which someone is parked."""
+        if self.run.watch is not None:
+            self.run.watch.start(cluster)
         self.idle = 0
-        """Rounds in a row in which the groups only polled."""
+        """Rounds in a row in which the groups only polled, and saw nothing new."""
+        self.polling = 0
+        """Rounds in a row in which the groups only polled, writing or not."""
 
     @property
     def done(self) -> bool:
@@ -43,17 +53,50 @@ class Crew:
 
     def round(self) -> bool:
         """Lets everyone have a turn; whether anything happened besides polling."""
+        if self.run.chooser is not None:
+            return self._chosen_step(self.run.chooser)
         worked = False
+        how = self.run.strategy
+        if how.groups != "first":
+            order = how.arrange(len(self.ready), how.groups, self.run.random)
+            self.ready = deque(self.ready[i] for i in order)
+        self.polling += 1
         for _ in range(len(self.ready)):
             worked |= self._turn(self.ready.popleft())
             if self.run.stopped:
                 return True
-        worked |= self._engines()
-        worked |= self._wake()
+        if self._engines() | self._wake():
+            worked, self.polling = True, 0
         if not worked:
             worked = self._engines(forced=True) or self._release_parked() or self._time_out()
         if worked or not self.done:
             self.idle = 0 if worked else self.idle + 1
+        return worked
+
+    def _chosen_step(self, chooser: Chooser) -> bool:
+        """One step of an exploration: a group up to its next synchronisation, or an engine."""
+        woken = self._wake()
+        current = self.current if self.current in self.ready else None
+        groups = [g for g in self.ready if g is not current]
+        if current is not None:
+            groups.insert(0, current)
+        pending = self.cluster.pending
+        if not groups and not pending:
+            return woken or self._release_parked() or self._time_out()
+        if pending and self.polling > len(groups):
+            groups = []  # all of them wait for an engine, or for others
+        # To interrupt threads costs, and so does an engine that is faster than all of them.
+        price = [int(current is not None and g is not current) for g in groups]
+        chosen = chooser.choose([*price, *([int(bool(groups))] * len(pending))])
+        if chosen >= len(groups):
+            pending.pop(chosen - len(groups)).finish()
+            self.polling = 0
+            return True
+        self.ready.remove(groups[chosen])
+        self.current = groups[chosen]
+        self.polling += 1
+        worked = self._turn(groups[chosen])
+        self.idle = 0 if worked else self.idle + 1
         return worked
 
     def stuck(self) -> bool:
@@ -68,8 +111,14 @@ class Crew:
             signal = execute(self.run, g)
             if type(signal) is Poll:
                 g.pc = signal.pc
+                self.current = None
                 self.ready.append(g)
                 return not signal.idle(g)
+            self.polling = 0
+            if signal is PAUSE:
+                self.polling = 0
+                self.ready.append(g)
+                return True
             if isinstance(signal, Wait):
                 if signal.ready():
                     signal.finish(g, timed_out=False)
@@ -107,7 +156,9 @@ class Crew:
         if not pending:
             return False
         if forced:
-            chosen = pending.pop(self.run.random.randrange(len(pending)))
+            newest = self.run.strategy.engines == "newest"
+            at = len(pending) - 1 if newest else self.run.random.randrange(len(pending))
+            chosen = pending.pop(at)
             chosen.finish()
             return True
         due: list[Pending] = []
@@ -148,9 +199,23 @@ class Crew:
         return False
 
 
+def _units(cta: Cta, run: Run) -> Iterator[tuple[int, int]]:
+    """The threads that start as one group."""
+    unit = run.program.unit if run.strategy.apart or run.chooser is not None else cta.size
+    for lo in range(0, cta.size, unit):
+        yield lo, min(lo + unit, cta.size)
+
+
+PATIENCE = 100
+"""Rounds of polling that write (atomics) after which other clusters have a turn."""
+PAUSE = "pause"
+"""Signal: the next instruction synchronises, and somebody else may go first."""
+
+
 def execute(run: Run, g: Group) -> Any:
     """Steps of `g` until one gives a signal; the program counter is behind that step."""
     steps, executed, weight = run.program.steps, run.executed, g.warps
+    pauses = run.program.visible if run.chooser is not None else None
     pc = g.pc
     count = 0
     try:
@@ -159,8 +224,16 @@ def execute(run: Run, g: Group) -> Any:
             signal = steps[pc](g)
             if signal is None:
                 pc += 1
+                if pauses is not None and pauses[pc]:
+                    g.pc = pc
+                    run.steps += count
+                    return PAUSE if run.steps <= run.options.max_steps else _livelock(run, g, pc)
             elif type(signal) is int:
                 pc = signal
+                if pauses is not None and pauses[pc]:
+                    g.pc = pc
+                    run.steps += count
+                    return PAUSE if run.steps <= run.options.max_steps else _livelock(run, g, pc)
                 if count > run.options.max_steps:
                     return _livelock(run, g, pc)
             else:
@@ -169,7 +242,9 @@ def execute(run: Run, g: Group) -> Any:
                 if type(signal) is list:
                     for part in signal:
                         part.pc = pc if part.pc == SAME else part.pc
-                return signal if run.steps <= run.options.max_steps else _livelock(run, g, pc)
+                if run.steps <= run.options.max_steps:
+                    return signal
+                return _livelock(run, g, signal.pc if type(signal) is Poll else pc)
     except TilewrightError:
         raise
     except Exception as error:
@@ -183,7 +258,7 @@ def execute(run: Run, g: Group) -> Any:
 
 
 def _livelock(run: Run, g: Group, pc: int) -> str:
-    op = run.program.ops[pc]
+    op = next((o for o in run.program.ops[pc:] if o is not None), None)
     run.log.add(
         "livelock",
         f"the run was given up after {run.options.max_steps} instructions; it may be an endless "
@@ -202,6 +277,7 @@ def report_deadlock(crews: list[Crew]) -> None:
     for crew in crews:
         for g in crew.blocked:
             first = first or g
+            g.wait.stuck(g)
             where = f" ({g.wait.op.loc})" if g.wait.op.loc else ""
             lines.append(f"{g.name()}: {g.wait.op.name}{where} waits for {g.wait.describe()}")
         for g in crew.ready:
@@ -229,7 +305,11 @@ def report_deadlock(crews: list[Crew]) -> None:
 def run_grid(run: Run, slots: list[Val], sm_count: int) -> None:
     """Runs all clusters, one after another; more at a time only while the others poll."""
     cx, cy, cz = (g // c for g, c in zip(run.grid, run.cluster, strict=True))
-    waiting = ((x, y, z) for z in range(cz) for y in range(cy) for x in range(cx))
+    waiting: Any = ((x, y, z) for z in range(cz) for y in range(cy) for x in range(cx))
+    how = run.strategy
+    if how.blocks != "first":
+        blocks = list(waiting)
+        waiting = (blocks[i] for i in how.arrange(len(blocks), how.blocks, run.random))
     size = run.cluster[0] * run.cluster[1] * run.cluster[2]
     limit = max(sm_count // size, 1)
     crews: deque[Crew] = deque()
@@ -243,13 +323,14 @@ def run_grid(run: Run, slots: list[Val], sm_count: int) -> None:
             if not crews:
                 _start(run, slots, waiting, crews)
             continue
-        if worked:
+        spins = crew.polling > PATIENCE
+        if worked and not spins:
             continue
         if crew.stuck():
             report_deadlock([crew])
             return
         crews.rotate(-1)
-        if not exhausted and len(crews) < limit and crew.idle > 2:
+        if not exhausted and len(crews) < limit and (crew.idle > 2 or spins):
             exhausted = not _start(run, slots, waiting, crews)
             crews.rotate(1)
         elif all(c.idle > run.options.spin_rounds for c in crews):
@@ -270,3 +351,6 @@ def _finish(crew: Crew) -> None:
     pending = crew.cluster.pending
     while pending:
         pending.pop(0).finish()
+    watch = crew.run.watch
+    if watch is not None:
+        watch.end(crew.cluster)

@@ -19,6 +19,7 @@ from tilewright.sim.memory import RANK_SHIFT, SHARED_BASE, GlobalMemory, Window,
 from tilewright.sim.options import SimOptions
 from tilewright.sim.program import Program
 from tilewright.sim.registers import RegisterArray
+from tilewright.sim.schedule import Chooser, strategy
 from tilewright.sim.values import Array, Val
 from tilewright.sim.watch import Watch
 
@@ -65,6 +66,10 @@ class Run:
         self.steps = 0
         self.printed: list[str] = []
         self.random = random.Random(options.seed)
+        self.strategy = strategy(options.seed)
+        self.eager = {"late": 0.0, "soon": 1.0}.get(self.strategy.engines, options.eager)
+        self.chooser: Chooser | None = None
+        """Makes every choice, if the run is one of an exploration."""
         self.observer: Observer | None = None
         self.watch: Watch | None = None
         self.stopped = False
@@ -106,10 +111,13 @@ class Cluster:
     def issue(self, finish: Callable[[], None], cta: Cta, what: str, op: Op) -> None:
         """Hands an operation to an engine, which finishes it at once, soon, or late."""
         run = self.run
-        if run.random.random() < run.options.eager:
+        if run.chooser is None and run.random.random() < run.eager:
             finish()
             return
-        self.pending.append(Pending(finish, run.random.randrange(1, 24), cta, what, op))
+        delay = run.random.randrange(1, 24)
+        if run.strategy.engines == "late":
+            delay += 100
+        self.pending.append(Pending(finish, delay, cta, what, op))
 
 
 class Cta:
@@ -184,6 +192,9 @@ class Wait:
 
     def finish(self, g: Any, *, timed_out: bool) -> None:
         """Writes results, if the instruction has any."""
+
+    def stuck(self, g: Any) -> None:
+        """It is for ever: says why to the race detector, if that knows."""
 
     def describe(self) -> str:
         raise NotImplementedError

@@ -100,8 +100,9 @@ def shared_operand(
     if low < 0 or high * UNIT + UNIT > window.data.size:
         g.report(
             "out_of_bounds",
-            f"matrix descriptor {bits:#x} ({decode(bits)}) reads bytes {low * UNIT}..{high * UNIT + 15} "
-            f"of the block's {window.data.size} bytes of shared memory",
+            f"matrix descriptor {bits:#x} ({decode(bits)}) reads bytes "
+            f"{low * UNIT}..{high * UNIT + 15} of the block's {window.data.size} bytes of shared "
+            "memory",
             op,
             0,
         )
@@ -151,7 +152,7 @@ def drain(g: Group, warpgroup: int, pipe: WgmmaPipe, keep: int, memo: dict[Any, 
         return
     mark_busy(pipe, warpgroup, {s for entry in entries for s, _, _ in entry.spans()})
     if g.run.watch is not None:
-        g.run.watch.wgmma_done(g, warpgroup, entries)
+        g.run.watch.wgmma_done(entries)
     sums: dict[tuple[int, int], tuple[Wgmma, Array, bool]] = {}
     for entry in entries:
         key = (id(entry.d.data), entry.d_at)

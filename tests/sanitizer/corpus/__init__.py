@@ -1,1 +1,26 @@
-"""Planted faults and their corrected twins, one file per theme; `case.CASES` is the table."""
+"""Planted faults and their corrected twins, one file per theme; `CASES` is the table."""
+
+from corpus import (
+    async_copies,
+    block_barriers,
+    clusters,
+    mbarriers,
+    memory,
+    tensor_cores,
+    tma,
+    warps,
+)
+from corpus.case import CASES, Case
+
+__all__ = [
+    "CASES",
+    "Case",
+    "async_copies",
+    "block_barriers",
+    "clusters",
+    "mbarriers",
+    "memory",
+    "tensor_cores",
+    "tma",
+    "warps",
+]

@@ -130,7 +130,7 @@ def store_beside_atomic(y, ok: Constexpr):
 # -- named barriers --------------------------------------------------------------------------------
 
 
-@case("barrier", "race", "deadlock", mechanism="two sides of a barrier count differently",
+@case("barrier", "race", "uninitialised", "deadlock", mechanism="two sides of a barrier count differently",
       arrays=[f32(128), f32(128)], block=128)  # fmt: skip
 @cute.kernel
 def counts_disagree(x, y, ok: Constexpr):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from tilewright import cute
 from tilewright.dsl import Constexpr
@@ -47,6 +48,11 @@ class Case:
     arrays: Sequence[Array]
     shape: Shape
     options: dict[str, Any] = field(default_factory=dict)
+    sometimes: bool = False
+    """The fault shows in some schedules only: one of several seeds has to find it."""
+
+    missing: str = ""
+    """Why the simulator does not find this fault yet."""
 
     @property
     def file(self) -> str:
@@ -59,7 +65,7 @@ class Case:
 
     def run(self, *, ok: bool, seed: int) -> Report:
         """Simulates the twin (`ok`) or the fault, with fresh arrays."""
-        arrays = tuple(a.copy() for a in self.arrays)
+        arrays = tuple(fresh(a) for a in self.arrays)
         compiled = cute.compile(self.host, self.kernel, arrays, ok, self.shape)
         return compiled.simulate(
             self.kernel, arrays, ok, self.shape, options=options(seed=seed, **self.options)
@@ -86,12 +92,10 @@ def options(**chosen: Any) -> SimOptions:
 
 
 def places(finding: Finding, file: str) -> Iterator[Loc]:
-    """Every line of `file` that a finding names: its own, and those among its details."""
-    for loc in (finding.loc, *finding.details.values()):
-        if isinstance(loc, Loc):
+    """Every place in `file` that a finding names: its own, its accesses', and their callers'."""
+    for loc in (finding.loc, *(access.loc for access in finding.accesses)):
+        if loc is not None:
             yield from (at for at in loc.chain() if at.file == file)
-        elif (inner := getattr(loc, "loc", None)) is not None:
-            yield from (at for at in inner.chain() if at.file == file)
 
 
 @cute.jit
@@ -108,6 +112,8 @@ def case(
     block: int = 64,
     cluster: int = 1,
     host: Any = plain,
+    sometimes: bool = False,
+    missing: str = "",
     **options: Any,
 ) -> Callable[[Any], Any]:
     """Enters the decorated kernel into the table."""
@@ -116,12 +122,30 @@ def case(
         name = kernel.name
         assert name not in CASES, f"two cases are called {name}"
         shape = Shape(grid, block, cluster)
-        made = Case(name, kinds, mechanism, kernel, host, tuple(arrays), shape, options)
+        made = Case(
+            name,
+            kinds,
+            mechanism,
+            kernel,
+            host,
+            tuple(arrays),
+            shape,
+            options,
+            sometimes,
+            missing,
+        )
         assert made.lines(), f"{name} has no line with {MARK}"
         CASES[name] = made
         return kernel
 
     return enter
+
+
+def fresh(a: Array) -> Array:
+    """A copy with the same strides: a slice stays a slice of something wider."""
+    if a.flags.c_contiguous or not isinstance(a.base, np.ndarray):
+        return a.copy()
+    return as_strided(a.base.copy(), a.shape, a.strides)
 
 
 def f32(*shape: int) -> Array:

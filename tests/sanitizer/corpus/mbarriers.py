@@ -22,7 +22,7 @@ def one_arrival_short(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("race", "barrier", mechanism="the count leaves out one of two writers", arrays=[f32(96), f32(32)],
+@case("race", "barrier", "stale_phase", mechanism="the count leaves out one of two writers", arrays=[f32(96), f32(32)],
       block=96)  # fmt: skip
 @cute.kernel
 def one_writer_not_counted(x, y, ok: Constexpr):
@@ -33,9 +33,9 @@ def one_writer_not_counted(x, y, ok: Constexpr):
         s[t] = x[t]
         arch.sync_warp()
         if t % 32 == 0:
-            arch.mbarrier_arrive(full)
+            arch.mbarrier_arrive(full)  # FAULT
     else:
-        arch.mbarrier_wait(full, 0)
+        arch.mbarrier_wait(full, 0)  # FAULT
         y[t - 64] = s[t - 64] + s[t - 32]  # FAULT
 
 
@@ -52,7 +52,7 @@ def every_lane_arrives(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("parity", "race", "barrier", mechanism="the first wait asks for the phase before the first",
+@case("stale_phase", "race", "barrier", "deadlock", mechanism="the first wait asks for the phase before the first",
       arrays=[f32(64), f32(32)])  # fmt: skip
 @cute.kernel
 def first_wait_parity_one(x, y, ok: Constexpr):
@@ -67,7 +67,7 @@ def first_wait_parity_one(x, y, ok: Constexpr):
         y[t - 32] = s[t - 32]  # FAULT
 
 
-@case("parity", "race", "barrier", mechanism="the parity follows the loop, not the barrier (A15)",
+@case("stale_phase", "race", "barrier", "deadlock", mechanism="the parity follows the loop, not the barrier (A15)",
       arrays=[f32(4, 32), f32(4, 32)])  # fmt: skip
 @cute.kernel
 def parity_of_the_loop(x, y, ok: Constexpr):
@@ -120,21 +120,21 @@ def drain(y, s, full, empty, t, tiles, stages, flips, restarts, early):
             arch.mbarrier_arrive(empty + stage)
 
 
-@case("parity", "race", "deadlock", "barrier", mechanism="the consumer's phase does not flip on wrap",
+@case("stale_phase", "race", "deadlock", "barrier", mechanism="the consumer's phase does not flip on wrap",
       arrays=[f32(6, 32), f32(6, 32)])  # fmt: skip
 @cute.kernel
 def phase_not_flipped(x, y, ok: Constexpr):
     ring(x, y, 6, 2, consumer_flips=ok, producer_waits=True)  # FAULT
 
 
-@case("race", "barrier", "overrun", mechanism="the producer laps the ring without waiting for empty",
+@case("race", "barrier", "deadlock", mechanism="the producer laps the ring without waiting for empty",
       arrays=[f32(6, 32), f32(6, 32)])  # fmt: skip
 @cute.kernel
 def ring_lapped(x, y, ok: Constexpr):
     ring(x, y, 6, 2, consumer_flips=True, producer_waits=ok)  # FAULT
 
 
-@case("parity", "race", "deadlock", "barrier",
+@case("stale_phase", "race", "deadlock", "barrier",
       mechanism="the consumer restarts its ring index with each output tile",
       arrays=[f32(6, 32), f32(6, 32)])  # fmt: skip
 @cute.kernel
@@ -266,20 +266,19 @@ def try_wait_ignored(x, y, ok: Constexpr):
         y[t] = s[t - 32]  # FAULT
 
 
-@case("livelock", mechanism="a loop that waits for a counter nobody raises", arrays=[f32(64)],
-      max_steps=20_000)  # fmt: skip
+@case("livelock", mechanism="a loop whose counter steps over the value that ends it",
+      arrays=[f32(64)], max_steps=5_000)  # fmt: skip
 @cute.kernel
 def counts_for_ever(y, ok: Constexpr):
     t = arch.thread_idx()[0]
-    n = Int32(0)
-    while n != 100:
-        n += 1 if const_expr(ok) else 3  # FAULT
-        n = cute.where(n > 1000, Int32(0), n)  # FAULT
-    y[t] = Float32(1.0)
+    n = t
+    while n != 100:  # FAULT
+        n = (n + (1 if const_expr(ok) else 2)) % 200  # FAULT
+    y[t] = Float32(n)
 
 
-@case("deadlock", mechanism="lanes poll a flag that is only set behind the loop", arrays=[f32(64)],
-      spin_rounds=50)  # fmt: skip
+@case("deadlock", "livelock", mechanism="threads poll a flag that is only set behind the loop",
+      arrays=[f32(64)], max_steps=5_000)  # fmt: skip
 @cute.kernel
 def flag_set_too_late(y, ok: Constexpr):
     t = arch.thread_idx()[0]

@@ -10,11 +10,11 @@ arch = cute.arch
 
 
 def shared(shape, kind=dsl.Float32, label="s", align=16):
-    """A tensor in shared memory, the first mode fastest; rows contiguous if it has two."""
+    """A tensor in shared memory, of a layout, or of a shape of one mode or two (rows first)."""
     if isinstance(shape, tuple) and len(shape) == 2:
         layout = cute.make_layout(shape, stride=(shape[1], 1))
     else:
-        layout = cute.make_layout(shape)
+        layout = shape if isinstance(shape, cute.Layout) else cute.make_layout(shape)
     return SmemAllocator().allocate_tensor(kind, layout, align, label=label)
 
 

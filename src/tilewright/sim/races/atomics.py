@@ -136,5 +136,3 @@ def _for_team(release: _Release, team: Team) -> Board:
 
 def _each(rows: Rows) -> list[int]:
     return list(range(rows.start, rows.stop)) if type(rows) is slice else rows.tolist()
-
-

@@ -56,7 +56,7 @@ def touch(ledger: Ledger, record: Record, report: Report) -> None:
         if number:
             other = ledger.records[number]
             _against(other, record, known, (writer, number), report)
-            if record.asynchronous and record.kind == "read" and not other.asynchronous:
+            if record.asynchronous and not other.asynchronous:
                 _fenced(other, record, known, (writer, number), report)
     if record.kind == "read":
         ledger.add(record)
@@ -100,7 +100,7 @@ def _fenced(
     where: tuple[Array, int],
     report: Report,
 ) -> None:
-    """A generic write before an async read: the writer must fence, then be waited for."""
+    """A generic write before an async access: the writer must fence, then be waited for."""
     if other.team is not record.team:
         return
     row = FENCED if record.cta is record.shadow.owner else FENCED_ALL

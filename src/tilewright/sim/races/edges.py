@@ -59,9 +59,12 @@ class MBarrierWatch:
         self._waits = np.empty(team.threads, object)
         self._old = np.zeros(team.threads, np.bool_)
         """The last wait was satisfied by a phase that it could not have been meant for."""
-        self._stale: dict[Op, tuple[int, int]] = {}
-        self.suspects: list[tuple[Op, int, int]] = []
+        self._arrived = np.zeros(team.threads, np.int64)
+        self.partner: MBarrierWatch | None = None
+        """The barrier that threads wait for before they arrive here: empty for full, full for
+        empty."""
         self._usable_for: set[tuple[bool, int]] = set()
+        self._tried: set[tuple[Op, int, int]] = set()
 
     @property
     def column(self) -> int:
@@ -72,10 +75,6 @@ class MBarrierWatch:
     def completed(self) -> None:
         """A phase completed: called by the barrier itself."""
         self.done = self.board.copy()
-        for op, (row, phase) in self._stale.items():
-            if phase < self.barrier.phase - 1:
-                self.suspects.append((op, row, phase))
-        self._stale = {op: s for op, s in self._stale.items() if s[1] >= self.barrier.phase - 1}
 
     def bytes_arrived(self) -> int:
         """TMA wrote what it counts here; the time."""
@@ -86,21 +85,47 @@ class MBarrierWatch:
         self.board.vec[SEEN, column] = now
         return now
 
-    def waited(self, rows: Rows, op: Op, released: Array) -> None:
+    def may_fail(self, rows: Rows, op: Op, parity: int) -> bool:
+        """Whether a first try to wait may find the phase incomplete: nothing orders the try
+        behind it.  Once for each instruction, thread and phase."""
+        key = (op, int(_numbers(rows)[0]), self.barrier.phase)
+        if key in self._tried:
+            return False
+        self._tried.add(key)
+        seen = self.done.vec[SEEN]
+        return not self.barrier.passed(parity) or any(
+            (k.vec[SEEN][: len(seen)] < seen).any() for k in self.team.of(rows)
+        )
+
+    def arrived(self, rows: Rows, partner: MBarrierWatch | None) -> None:
+        """Threads arrive, or issue copies that are counted here."""
+        self._arrived[rows] = self.team.clock.now
+        if partner is not None and partner is not self:
+            self.partner = partner
+
+    def waited(self, rows: Rows, op: Op) -> tuple[int, int] | None:
         """Threads went on because the last phase was complete.
 
-        `released`: per thread, when it last arrived anywhere or issued a copy.
+        Gives (column, phase) if one of them had used that phase before: it waited for it, arrived
+        at the partner, which hands the data or the space back, and now takes it once more.
         """
         phase = self.barrier.phase - 1
-        again = (self.seen[rows] == phase) & (released[rows] > self._seen_at[rows])
-        if again.any():
-            at = np.arange(rows.start, rows.stop) if type(rows) is slice else rows
-            self._stale.setdefault(op, (int(at[int(np.argmax(again))]), phase))
+        again = self.seen[rows] == phase
+        if self.partner is None:
+            again = np.zeros(len(again), np.bool_)
+        elif again.any():
+            again &= self.partner._arrived[rows] > self._seen_at[rows]
         self._old[rows] = again | (phase < 0)
         self.seen[rows] = phase
         self._seen_at[rows] = self.team.clock.now
         self._waits[rows] = op
         self.team.acquire(rows, self.done)
+        return (int(_numbers(rows)[int(np.argmax(again))]), phase) if again.any() else None
+
+    def unseen(self, row: int) -> int | None:
+        """The last completed phase, if the thread never saw it; phases before the first count."""
+        phase = self.barrier.phase - 1
+        return phase if phase >= 0 and int(self.seen[row]) < phase else None
 
     def misled(self, column: int, phase: int) -> tuple[Op, int] | None:
         """The wait that let a thread through to data of `phase`, if an old phase satisfied it."""
@@ -210,31 +235,36 @@ class Exits:
 
     def __init__(self, team: Team, ranks: int) -> None:
         self.team = team
-        self._remote: list[list[tuple[Record | int, Rows, Op, str]]] = [[] for _ in range(ranks)]
+        self._reached: list[dict[Any, tuple[Record | int, Rows, Op, str]]]
+        self._reached = [{} for _ in range(ranks)]
+        """By CTA: the last access of each instruction by each thread; who saw it saw the others."""
         self._knew = [Board(team.columns) for _ in range(ranks)]
 
     def reach(self, rank: int, rows: Rows, what: Record | int, op: Op, agent: str) -> None:
-        """An access to CTA `rank` from outside: a record, or the time of an arrival."""
-        self._remote[rank].append((what, rows, op, agent))
+        """A TMA load into CTA `rank`, or the time of a remote arrival there."""
+        place = what.barrier.column if isinstance(what, Record) else 0
+        self._reached[rank][op, place, int(_numbers(rows)[0])] = (what, rows, op, agent)
 
     def leave(self, rank: int, rows: Rows) -> None:
         """Threads of CTA `rank` exit."""
         for known in self.team.of(rows):
             self._knew[rank].add(known.vec)
 
-    def unseen(self, rank: int) -> list[tuple[Op, str]]:
-        """What the CTA, all of whose threads have exited, did not wait for."""
-        vec = self._knew[rank].vec
-        found: dict[Op, str] = {}
-        for what, rows, op, agent in self._remote[rank]:
-            if type(what) is int:
-                seen = bool((vec[SEEN, rows] >= what).all())
+    def unseen(self, cta: Any) -> list[tuple[Op, str, bool]]:
+        """What a CTA, all of whose threads have exited, did not wait for.
+
+        (operation, thread, whether it is one of the CTA's own).
+        """
+        vec = self._knew[cta.rank].vec
+        found: dict[Op, tuple[Op, str, bool]] = {}
+        for what, rows, op, agent in self._reached[cta.rank].values():
+            if isinstance(what, Record):
+                seen, own = bool(what.lanes_known(vec).all()), what.cta is cta
             else:
-                assert isinstance(what, Record), "a time or a record"
-                seen = bool(what.lanes_known(vec).all())
+                seen, own = bool((vec[SEEN, rows] >= what).all()), False
             if not seen:
-                found.setdefault(op, agent)
-        return list(found.items())
+                found.setdefault(op, (op, agent, own))
+        return list(found.values())
 
 
 def fence_kinds(op: Op) -> tuple[int, ...]:

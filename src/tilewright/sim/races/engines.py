@@ -89,12 +89,11 @@ def cp_async_records(
             actors = base[lanes]
         count = actors.stop - actors.start if type(actors) is slice else len(actors)
         clock = np.full(count, NEVER, np.int64)
-        made.append(
-            Record(
-                op, team, g.cta, kind, shadow, address - shadow.origin, op.bytes, actors, actors,
-                clock, engine="cp.async",
-            )  # fmt: skip
-        )
+        record = Record(
+            op, team, g.cta, kind, shadow, address - shadow.origin, op.bytes, actors, actors,
+            clock, engine="cp.async",
+        )  # fmt: skip
+        made.append(record)
     return made
 
 

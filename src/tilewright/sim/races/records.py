@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.core import Op
+from tilewright.sim.memory import Window
 from tilewright.sim.races.clocks import NEVER, SEEN, WARP, Knowledge, Rows, Team
 from tilewright.sim.races.shadow import Shadow
 from tilewright.sim.values import Array
@@ -50,6 +51,8 @@ class Record:
     scope: str = ""
     lanes: Any = None
     """Which lane each of `offsets` belongs to, if that is neither one by one nor all."""
+    data: Any = None
+    """What a store of threads writes: one element for all, or one per lane."""
     number: int = 0
     passed: Any = None
     """The knowledge that last proved to include it."""
@@ -89,6 +92,17 @@ class Record:
     def fenced(self, knowledge: Knowledge, row: int) -> bool:
         """Whether its threads fenced their proxies after it, as far as that knowledge goes."""
         return bool(self.lanes_known(knowledge.vec, row).all())
+
+    def changes_nothing(self) -> bool:
+        """Whether a store of threads writes what is there already."""
+        if self.data is None:
+            return False
+        owner = self.shadow.owner
+        window: Window = owner if isinstance(owner, Window) else owner.smem
+        first, rows = window.rows(self.size)
+        at = (self.offsets + self.shadow.origin - first) // self.size
+        there, data = np.broadcast_arrays(rows[at], self.data)
+        return there.tobytes() == data.tobytes()
 
     def entries(self) -> tuple[Array, Array]:
         """(cells, lanes): who touched which cell.  Lanes ascend."""

@@ -53,7 +53,7 @@ def rule_of(conflict: Conflict) -> str:
     first, second = conflict.first, conflict.second
     if conflict.fence:
         return (
-            "generic writes are ordered before reads of the async proxy (TMA, wgmma) only by a "
+            "generic writes are ordered before accesses of the async proxy (TMA, wgmma) only by a "
             "fence.proxy.async that the writing thread executes after its writes, and then a "
             "barrier"
         )
@@ -112,7 +112,7 @@ def report_conflict(log: FindingLog, conflict: Conflict, note: str = "") -> None
     log.add(
         "proxy_fence" if conflict.fence else "race",
         text,
-        place=(first.op, second.op),
+        place=(first.op.loc or first.op, second.op.loc or second.op),
         loc=second.op.loc,
         agent=infos[1].agent,
         accesses=infos,
