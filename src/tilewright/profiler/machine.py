@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.errors import ToolchainError
@@ -35,7 +36,7 @@ def machine_facts(device: int = 0) -> Facts:
     """Time, command line, CPU, packages, compiler, and the GPU with its state at this moment."""
     return {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(sys.orig_argv),
+        "command": command_line(sys.orig_argv),
         "platform": platform.platform(),
         "python": platform.python_version(),
         "cpu": _cpu_name(),
@@ -46,6 +47,20 @@ def machine_facts(device: int = 0) -> Facts:
         "gpu": gpu_facts(device),
         "gpu_state": gpu_state(device),
     }
+
+
+def command_line(words: Sequence[str]) -> str:
+    """The command without the folders of this machine: absolute paths keep only their last part.
+
+    >>> command_line(["/opt/venv/bin/python", "bench.py", "--out=/home/me/result.json"])
+    'python bench.py --out=result.json'
+    """
+
+    def plain(word: str) -> str:
+        flag, equals, value = word.rpartition("=")
+        return f"{flag}{equals}{Path(value).name if value.startswith('/') else value}"
+
+    return shlex.join(plain(word) for word in words)
 
 
 def package_versions(names: tuple[str, ...]) -> dict[str, str]:
