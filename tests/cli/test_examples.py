@@ -6,9 +6,15 @@ import shlex
 
 import pytest
 
-from tilewright.cli import command, doctor, gemm, profile_flags
+from tilewright.cli import check, command, doctor, gemm, profile_flags
 
-EXAMPLES = (*command.EXAMPLES, *gemm.EXAMPLES, *profile_flags.EXAMPLES, *doctor.EXAMPLES)
+EXAMPLES = (
+    *command.EXAMPLES,
+    *check.EXAMPLES,
+    *gemm.EXAMPLES,
+    *profile_flags.EXAMPLES,
+    *doctor.EXAMPLES,
+)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -9,17 +9,7 @@ from corpus import CASES, Case
 
 from tilewright.sim.findings import KINDS
 
-SOMETIMES = 12
-"""Seeds of which one has to find a fault that shows in some schedules only."""
-
-
-def table(*, twins: bool = False) -> list[object]:
-    """The cases; those that are not found yet are expected to fail, with the reason."""
-    rows: list[object] = []
-    for name, case in CASES.items():
-        marks = [pytest.mark.xfail(strict=True, reason=case.missing)] if case.missing else []
-        rows.append(pytest.param(case, id=name, marks=[] if twins else marks))
-    return rows
+TABLE = [pytest.param(case, id=name) for name, case in CASES.items()]
 
 
 def summary(case: Case, seed: int, *, ok: bool = False) -> str:
@@ -27,20 +17,14 @@ def summary(case: Case, seed: int, *, ok: bool = False) -> str:
     return "\n".join(map(str, report.findings)) or "no findings"
 
 
-@pytest.mark.parametrize("case", table())
+@pytest.mark.parametrize("case", TABLE)
 def test_fault_is_found_at_its_line(case: Case, seeds: range) -> None:
-    tried = range(max(len(seeds), SOMETIMES)) if case.sometimes else seeds
-    missed = []
-    for seed in tried:
-        if not case.found(case.run(ok=False, seed=seed)):
-            missed.append(seed)
-        elif case.sometimes:
-            return
+    missed = [s for s in seeds if not case.found(case.run(ok=False, seed=s))]
     expected = f"{case.mechanism}: expected {case.kinds} at lines {sorted(case.lines())}"
     assert not missed, f"{expected}; missed with seeds {missed}:\n{summary(case, missed[0])}"
 
 
-@pytest.mark.parametrize("case", table(twins=True))
+@pytest.mark.parametrize("case", TABLE)
 def test_twin_has_no_finding(case: Case, seeds: range) -> None:
     for seed in seeds:
         report = case.run(ok=True, seed=seed)

@@ -32,13 +32,16 @@ class Verb:
 VERBS = {
     "gemm": Verb("tilewright.cli.gemm", "compute and verify one matrix product, on any backend"),
     "profile": Verb("tilewright.cli.profile", "sweep problems and kernels: verify, time, compare"),
+    "check": Verb("tilewright.cli.check", "run a kernel file in the simulator: find races, hangs"),
     "layout": Verb("tilewright.cli.layout", "print, explain, compose and draw layouts and atoms"),
+    "tile": Verb("tilewright.cli.tile", "check, show and translate Tile IR"),
     "doctor": Verb("tilewright.cli.doctor", "say what this machine can do, and what is missing"),
 }
 
 EXAMPLES = (
     "tilewright gemm --m=64 --n=64 --k=32",
     "tilewright profile --mode=dry_run --m=64:256:64 --n=256 --k=64 --A=f16:row --B=f16:col",
+    "tilewright check examples/02_shared_memory.py",
     'tilewright layout "((2,2),2):((1,4),2)"',
     "tilewright doctor",
 )

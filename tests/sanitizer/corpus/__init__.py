@@ -7,7 +7,8 @@ from corpus import (
     mbarriers,
     memory,
     tensor_cores,
-    tma,
+    tma_loads,
+    tma_stores,
     warps,
 )
 from corpus.case import CASES, Case
@@ -21,6 +22,7 @@ __all__ = [
     "mbarriers",
     "memory",
     "tensor_cores",
-    "tma",
+    "tma_loads",
+    "tma_stores",
     "warps",
 ]

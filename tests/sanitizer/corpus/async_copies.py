@@ -21,11 +21,17 @@ def start(src, dst):
 
 def word(tensor, *at):
     """The one element at a coordinate, as a tensor."""
-    return cute.make_tensor(tensor.iterator + tensor.layout(at if len(at) > 1 else at[0]), cute.make_layout(1))
+    return cute.make_tensor(
+        tensor.iterator + tensor.layout(at if len(at) > 1 else at[0]), cute.make_layout(1)
+    )
 
 
-@case("uninitialised", "race", mechanism="copied data are read without a wait",
-      arrays=[f32(64), f32(64)])  # fmt: skip
+@case(
+    "uninitialised",
+    "race",
+    mechanism="copied data are read without a wait",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def copy_without_wait(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -38,8 +44,12 @@ def copy_without_wait(x, y, ok: Constexpr):
     y[t] = s[t]  # FAULT
 
 
-@case("uninitialised", "race", mechanism="the wait allows one group too many in flight",
-      arrays=[f32(2, 64), f32(64)])  # fmt: skip
+@case(
+    "uninitialised",
+    "race",
+    mechanism="the wait allows one group too many in flight",
+    arrays=[f32(2, 64), f32(64)],
+)
 @cute.kernel
 def copy_wait_too_weak(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -52,8 +62,12 @@ def copy_wait_too_weak(x, y, ok: Constexpr):
     y[t] = s[0, t] + s[1, t]  # FAULT
 
 
-@case("uninitialised", "race", mechanism="the copies were never committed to a group",
-      arrays=[f32(64), f32(64)])  # fmt: skip
+@case(
+    "uninitialised",
+    "race",
+    mechanism="the copies were never committed to a group",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def copy_without_commit(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -66,8 +80,11 @@ def copy_without_commit(x, y, ok: Constexpr):
     y[t] = s[t]  # FAULT
 
 
-@case("race", mechanism="a thread waits for its own copies and reads those of another",
-      arrays=[f32(64), f32(64)])  # fmt: skip
+@case(
+    "race",
+    mechanism="a thread waits for its own copies and reads those of another",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def copy_without_barrier(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -80,8 +97,12 @@ def copy_without_barrier(x, y, ok: Constexpr):
     y[t] = s[63 - t]  # FAULT
 
 
-@case("race", "uninitialised", mechanism="the barrier comes before the wait",
-      arrays=[f32(64), f32(64)])  # fmt: skip
+@case(
+    "race",
+    "uninitialised",
+    mechanism="the barrier comes before the wait",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def copy_barrier_before_wait(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -96,8 +117,11 @@ def copy_barrier_before_wait(x, y, ok: Constexpr):
     y[t] = s[t ^ 32]  # FAULT
 
 
-@case("race", mechanism="the next tile is copied into the stage that slower warps read",
-      arrays=[f32(4, 64), f32(4, 64)])  # fmt: skip
+@case(
+    "race",
+    mechanism="the next tile is copied into the stage that slower warps read",
+    arrays=[f32(4, 64), f32(4, 64)],
+)
 @cute.kernel
 def copy_into_stage_in_use(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -115,8 +139,12 @@ def copy_into_stage_in_use(x, y, ok: Constexpr):
         arch.cp_async_commit_group()
 
 
-@case("race", mechanism="pipelining moved the copy before the read of the old value (A14)",
-      arrays=[f32(8, 32), f32(32)], block=32)  # fmt: skip
+@case(
+    "race",
+    mechanism="pipelining moved the copy before the read of the old value (A14)",
+    arrays=[f32(8, 32), f32(32)],
+    block=32,
+)
 @cute.kernel
 def copy_before_read(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -136,8 +164,11 @@ def copy_before_read(x, y, ok: Constexpr):
     y[t] = acc
 
 
-@case("race", mechanism="an ordinary store beside a copy in flight to the same word",
-      arrays=[f32(64), f32(64)])  # fmt: skip
+@case(
+    "race",
+    mechanism="an ordinary store beside a copy in flight to the same word",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def store_over_copy(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -152,8 +183,11 @@ def store_over_copy(x, y, ok: Constexpr):
     y[t] = s[t]
 
 
-@case("out_of_bounds", mechanism="a copy past the ragged end, without a predicate",
-      arrays=[f32(60), f32(64)])  # fmt: skip
+@case(
+    "out_of_bounds",
+    mechanism="a copy past the ragged end, without a predicate",
+    arrays=[f32(60), f32(64)],
+)
 @cute.kernel
 def copy_past_the_end(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -173,8 +207,12 @@ def copy_past_the_end(x, y, ok: Constexpr):
     y[t] = s[t]
 
 
-@case("uninitialised", "race", mechanism="a loop that waits before its copies and never after the last",
-      arrays=[f32(2, 64), f32(64)])  # fmt: skip
+@case(
+    "uninitialised",
+    "race",
+    mechanism="a loop that waits before its copies and never after the last",
+    arrays=[f32(2, 64), f32(64)],
+)
 @cute.kernel
 def copy_last_not_waited(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -189,8 +227,12 @@ def copy_last_not_waited(x, y, ok: Constexpr):
     y[t] = s[1, t]  # FAULT
 
 
-@case("misaligned", mechanism="16 bytes per copy from rows of an odd pitch",
-      arrays=[np.zeros((8, 36), np.float32)[:, :33], f32(8)], block=8)  # fmt: skip
+@case(
+    "misaligned",
+    mechanism="16 bytes per copy from rows of an odd pitch",
+    arrays=[np.zeros((8, 36), np.float32)[:, :33], f32(8)],
+    block=8,
+)
 @cute.kernel
 def copy_misaligned(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]

@@ -21,8 +21,11 @@ def read_before_barrier(x, y, ok: Constexpr):
     y[t] = s[63 - t]  # FAULT
 
 
-@case("race", mechanism="a buffer is refilled while slower warps still read it",
-      arrays=[f32(4, 64), f32(4, 64)])  # fmt: skip
+@case(
+    "race",
+    mechanism="a buffer is refilled while slower warps still read it",
+    arrays=[f32(4, 64), f32(4, 64)],
+)
 @cute.kernel
 def refill_while_read(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -35,8 +38,11 @@ def refill_while_read(x, y, ok: Constexpr):
             arch.sync_threads()
 
 
-@case("race", mechanism="the first of two buffers is reused one iteration too early",
-      arrays=[f32(4, 64), f32(4, 64)])  # fmt: skip
+@case(
+    "race",
+    mechanism="the first of two buffers is reused one iteration too early",
+    arrays=[f32(4, 64), f32(4, 64)],
+)
 @cute.kernel
 def double_buffer_of_one(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -48,7 +54,9 @@ def double_buffer_of_one(x, y, ok: Constexpr):
         y[k, t] = s[63 - t, k % buffers]
 
 
-@case("race", mechanism="a tree reduction that syncs only inside the warp", arrays=[f32(64), f32(1)])
+@case(
+    "race", mechanism="a tree reduction that syncs only inside the warp", arrays=[f32(64), f32(1)]
+)
 @cute.kernel
 def tree_with_warp_sync(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -80,8 +88,12 @@ def two_writers(x, y, ok: Constexpr):
         y[0] = s[0]
 
 
-@case("race", mechanism="lanes of one warp write different values to one word",
-      arrays=[i32(32), i32(32)], block=32)  # fmt: skip
+@case(
+    "race",
+    mechanism="lanes of one warp write different values to one word",
+    arrays=[i32(32), i32(32)],
+    block=32,
+)
 @cute.kernel
 def colliding_lanes(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -91,8 +103,11 @@ def colliding_lanes(x, y, ok: Constexpr):
     y[t] = s[t // 2]
 
 
-@case("race", mechanism="a histogram with plain loads and stores instead of atomics",
-      arrays=[i32(64), i32(4)])  # fmt: skip
+@case(
+    "race",
+    mechanism="a histogram with plain loads and stores instead of atomics",
+    arrays=[i32(64), i32(4)],
+)
 @cute.kernel
 def plain_histogram(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -110,8 +125,11 @@ def plain_histogram(x, y, ok: Constexpr):
         y[t] = bins[t]
 
 
-@case("race", mechanism="one warp resets a counter with a store, the other counts with atomics",
-      arrays=[i32(1)])  # fmt: skip
+@case(
+    "race",
+    mechanism="one warp resets a counter with a store, the other counts with atomics",
+    arrays=[i32(1)],
+)
 @cute.kernel
 def store_beside_atomic(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -130,8 +148,15 @@ def store_beside_atomic(y, ok: Constexpr):
 # -- named barriers --------------------------------------------------------------------------------
 
 
-@case("barrier", "race", "uninitialised", "deadlock", mechanism="two sides of a barrier count differently",
-      arrays=[f32(128), f32(128)], block=128)  # fmt: skip
+@case(
+    "barrier",
+    "race",
+    "uninitialised",
+    "deadlock",
+    mechanism="two sides of a barrier count differently",
+    arrays=[f32(128), f32(128)],
+    block=128,
+)
 @cute.kernel
 def counts_disagree(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -144,8 +169,12 @@ def counts_disagree(x, y, ok: Constexpr):
         y[t] = s[t - 64]  # FAULT
 
 
-@case("deadlock", mechanism="one side arrives at barrier 1, the other waits at barrier 2",
-      arrays=[f32(128), f32(128)], block=128)  # fmt: skip
+@case(
+    "deadlock",
+    mechanism="one side arrives at barrier 1, the other waits at barrier 2",
+    arrays=[f32(128), f32(128)],
+    block=128,
+)
 @cute.kernel
 def wrong_barrier_number(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -158,8 +187,13 @@ def wrong_barrier_number(x, y, ok: Constexpr):
         y[t] = s[t - 64]
 
 
-@case("barrier", "race", mechanism="two pairs of warps share one barrier",
-      arrays=[f32(128), f32(128)], block=128)  # fmt: skip
+@case(
+    "barrier",
+    "race",
+    mechanism="two pairs of warps share one barrier",
+    arrays=[f32(128), f32(128)],
+    block=128,
+)
 @cute.kernel
 def one_barrier_for_two_pairs(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -170,8 +204,12 @@ def one_barrier_for_two_pairs(x, y, ok: Constexpr):
     y[t] = s[pair * 64 + 63 - t % 64]  # FAULT
 
 
-@case("race", mechanism="a barrier of the own half guards data of the other half",
-      arrays=[f32(128), f32(128)], block=128)  # fmt: skip
+@case(
+    "race",
+    mechanism="a barrier of the own half guards data of the other half",
+    arrays=[f32(128), f32(128)],
+    block=128,
+)
 @cute.kernel
 def barrier_of_half(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -184,8 +222,11 @@ def barrier_of_half(x, y, ok: Constexpr):
     y[t] = s[127 - t]  # FAULT
 
 
-@case("race", mechanism="the reader arrives at the barrier and does not wait",
-      arrays=[f32(64), f32(64)])  # fmt: skip
+@case(
+    "race",
+    mechanism="the reader arrives at the barrier and does not wait",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def arrive_without_wait(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -215,8 +256,12 @@ def opposite_order(y, ok: Constexpr):
     y[t] = dsl.Float32(1.0)
 
 
-@case("deadlock", mechanism="a warp returns before a barrier that counts it", arrays=[f32(128)],
-      block=128)  # fmt: skip
+@case(
+    "deadlock",
+    mechanism="a warp returns before a barrier that counts it",
+    arrays=[f32(128)],
+    block=128,
+)
 @cute.kernel
 def warp_leaves_early(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -225,8 +270,11 @@ def warp_leaves_early(y, ok: Constexpr):
         y[t] = dsl.Float32(1.0)
 
 
-@case("deadlock", mechanism="`__syncthreads` in one role, while the other waits for that role",
-      arrays=[f32(64)])  # fmt: skip
+@case(
+    "deadlock",
+    mechanism="`__syncthreads` in one role, while the other waits for that role",
+    arrays=[f32(64)],
+)
 @cute.kernel
 def sync_inside_a_role(y, ok: Constexpr):
     t = arch.thread_idx()[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,11 +48,6 @@ class Case:
     arrays: Sequence[Array]
     shape: Shape
     options: dict[str, Any] = field(default_factory=dict)
-    sometimes: bool = False
-    """The fault shows in some schedules only: one of several seeds has to find it."""
-
-    missing: str = ""
-    """Why the simulator does not find this fault yet."""
 
     @property
     def file(self) -> str:
@@ -66,10 +61,9 @@ class Case:
     def run(self, *, ok: bool, seed: int) -> Report:
         """Simulates the twin (`ok`) or the fault, with fresh arrays."""
         arrays = tuple(fresh(a) for a in self.arrays)
+        options = SimOptions(seed=seed, raise_on_findings=False, check_races=True, **self.options)
         compiled = cute.compile(self.host, self.kernel, arrays, ok, self.shape)
-        return compiled.simulate(
-            self.kernel, arrays, ok, self.shape, options=options(seed=seed, **self.options)
-        )
+        return compiled.simulate(self.kernel, arrays, ok, self.shape, options=options)
 
     def found(self, report: Report) -> list[Finding]:
         """The findings of the right kind that name a marked line."""
@@ -82,13 +76,6 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
-
-
-def options(**chosen: Any) -> SimOptions:
-    """Options that never raise; checks that this simulator does not have yet are left out."""
-    known = {f.name for f in fields(SimOptions)}
-    chosen = {"raise_on_findings": False, "check_races": True, **chosen}
-    return SimOptions(**{name: x for name, x in chosen.items() if name in known})
 
 
 def places(finding: Finding, file: str) -> Iterator[Loc]:
@@ -112,8 +99,6 @@ def case(
     block: int = 64,
     cluster: int = 1,
     host: Any = plain,
-    sometimes: bool = False,
-    missing: str = "",
     **options: Any,
 ) -> Callable[[Any], Any]:
     """Enters the decorated kernel into the table."""
@@ -122,18 +107,7 @@ def case(
         name = kernel.name
         assert name not in CASES, f"two cases are called {name}"
         shape = Shape(grid, block, cluster)
-        made = Case(
-            name,
-            kinds,
-            mechanism,
-            kernel,
-            host,
-            tuple(arrays),
-            shape,
-            options,
-            sometimes,
-            missing,
-        )
+        made = Case(name, kinds, mechanism, kernel, host, tuple(arrays), shape, options)
         assert made.lines(), f"{name} has no line with {MARK}"
         CASES[name] = made
         return kernel

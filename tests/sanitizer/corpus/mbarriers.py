@@ -22,8 +22,14 @@ def one_arrival_short(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("race", "barrier", "stale_phase", mechanism="the count leaves out one of two writers", arrays=[f32(96), f32(32)],
-      block=96)  # fmt: skip
+@case(
+    "race",
+    "barrier",
+    "stale_phase",
+    mechanism="the count leaves out one of two writers",
+    arrays=[f32(96), f32(32)],
+    block=96,
+)
 @cute.kernel
 def one_writer_not_counted(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -39,8 +45,12 @@ def one_writer_not_counted(x, y, ok: Constexpr):
         y[t - 64] = s[t - 64] + s[t - 32]  # FAULT
 
 
-@case("barrier", "race", mechanism="all lanes arrive where one elected lane was counted",
-      arrays=[f32(64)])  # fmt: skip
+@case(
+    "barrier",
+    "race",
+    mechanism="all lanes arrive where one elected lane was counted",
+    arrays=[f32(64)],
+)
 @cute.kernel
 def every_lane_arrives(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -52,8 +62,14 @@ def every_lane_arrives(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("stale_phase", "race", "barrier", "deadlock", mechanism="the first wait asks for the phase before the first",
-      arrays=[f32(64), f32(32)])  # fmt: skip
+@case(
+    "stale_phase",
+    "race",
+    "barrier",
+    "deadlock",
+    mechanism="the first wait asks for the phase before the first",
+    arrays=[f32(64), f32(32)],
+)
 @cute.kernel
 def first_wait_parity_one(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -67,8 +83,14 @@ def first_wait_parity_one(x, y, ok: Constexpr):
         y[t - 32] = s[t - 32]  # FAULT
 
 
-@case("stale_phase", "race", "barrier", "deadlock", mechanism="the parity follows the loop, not the barrier (A15)",
-      arrays=[f32(4, 32), f32(4, 32)])  # fmt: skip
+@case(
+    "stale_phase",
+    "race",
+    "barrier",
+    "deadlock",
+    mechanism="the parity follows the loop, not the barrier (A15)",
+    arrays=[f32(4, 32), f32(4, 32)],
+)
 @cute.kernel
 def parity_of_the_loop(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -120,30 +142,49 @@ def drain(y, s, full, empty, t, tiles, stages, flips, restarts, early):
             arch.mbarrier_arrive(empty + stage)
 
 
-@case("stale_phase", "race", "deadlock", "barrier", mechanism="the consumer's phase does not flip on wrap",
-      arrays=[f32(6, 32), f32(6, 32)])  # fmt: skip
+@case(
+    "stale_phase",
+    "race",
+    "deadlock",
+    "barrier",
+    mechanism="the consumer's phase does not flip on wrap",
+    arrays=[f32(6, 32), f32(6, 32)],
+)
 @cute.kernel
 def phase_not_flipped(x, y, ok: Constexpr):
     ring(x, y, 6, 2, consumer_flips=ok, producer_waits=True)  # FAULT
 
 
-@case("race", "barrier", "deadlock", mechanism="the producer laps the ring without waiting for empty",
-      arrays=[f32(6, 32), f32(6, 32)])  # fmt: skip
+@case(
+    "deadlock",
+    "race",
+    "barrier",
+    mechanism="the producer laps the ring without waiting for empty",
+    arrays=[f32(6, 32), f32(6, 32)],
+)
 @cute.kernel
 def ring_lapped(x, y, ok: Constexpr):
     ring(x, y, 6, 2, consumer_flips=True, producer_waits=ok)  # FAULT
 
 
-@case("stale_phase", "race", "deadlock", "barrier",
-      mechanism="the consumer restarts its ring index with each output tile",
-      arrays=[f32(6, 32), f32(6, 32)])  # fmt: skip
+@case(
+    "stale_phase",
+    "race",
+    "deadlock",
+    "barrier",
+    mechanism="the consumer restarts its ring index with each output tile",
+    arrays=[f32(6, 32), f32(6, 32)],
+)
 @cute.kernel
 def ring_restarted_between_tiles(x, y, ok: Constexpr):
     ring(x, y, 6, 2, consumer_flips=True, producer_waits=True, restarts=not ok)  # FAULT
 
 
-@case("race", mechanism="the consumer releases the stage and then reads it",
-      arrays=[f32(6, 32), f32(6, 32)])  # fmt: skip
+@case(
+    "race",
+    mechanism="the consumer releases the stage and then reads it",
+    arrays=[f32(6, 32), f32(6, 32)],
+)
 @cute.kernel
 def released_before_read(x, y, ok: Constexpr):
     ring(x, y, 6, 2, consumer_flips=True, producer_waits=True, early=not ok)  # FAULT
@@ -163,8 +204,11 @@ def circular_wait(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("deadlock", mechanism="the producer makes one tile less than the consumer takes",
-      arrays=[f32(64)])  # fmt: skip
+@case(
+    "deadlock",
+    mechanism="the producer makes one tile less than the consumer takes",
+    arrays=[f32(64)],
+)
 @cute.kernel
 def one_tile_short(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -188,22 +232,30 @@ def barrier_index_off_by_one(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("barrier", "race", "deadlock", mechanism="a barrier is initialised again while others wait at it",
-      arrays=[f32(64)])  # fmt: skip
+@case(
+    "barrier",
+    "race",
+    "deadlock",
+    mechanism="a barrier is initialised again while others wait at it",
+    arrays=[f32(64)],
+)
 @cute.kernel
 def initialised_twice(y, ok: Constexpr):
     t = arch.thread_idx()[0]
     full = barriers(1, 64)
     arch.mbarrier_arrive(full)
-    if const_expr(not ok):
-        if t == 63:
-            arch.mbarrier_init(full, 64)  # FAULT
+    if t == (64 if const_expr(ok) else 63):
+        arch.mbarrier_init(full, 64)  # FAULT
     arch.mbarrier_wait(full, 0)  # FAULT
     y[t] = Float32(1.0)
 
 
-@case("race", "barrier", mechanism="another warp uses the barrier before its initialisation is seen",
-      arrays=[f32(64)])  # fmt: skip
+@case(
+    "race",
+    "barrier",
+    mechanism="another warp uses the barrier before its initialisation is seen",
+    arrays=[f32(64)],
+)
 @cute.kernel
 def init_without_sync(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -218,7 +270,7 @@ def init_without_sync(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("race", "barrier", mechanism="an ordinary store over a live mbarrier", arrays=[f32(64)])
+@case("barrier", "race", mechanism="an ordinary store over a live mbarrier", arrays=[f32(64)])
 @cute.kernel
 def store_over_barrier(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -231,8 +283,11 @@ def store_over_barrier(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("race", mechanism="lane 0 arrives for its warp before the other lanes have written",
-      arrays=[f32(32), f32(64)])  # fmt: skip
+@case(
+    "race",
+    mechanism="lane 0 arrives for its warp before the other lanes have written",
+    arrays=[f32(32), f32(64)],
+)
 @cute.kernel
 def arrive_for_unsynced_lanes(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -266,8 +321,12 @@ def try_wait_ignored(x, y, ok: Constexpr):
         y[t] = s[t - 32]  # FAULT
 
 
-@case("livelock", mechanism="a loop whose counter steps over the value that ends it",
-      arrays=[f32(64)], max_steps=5_000)  # fmt: skip
+@case(
+    "livelock",
+    mechanism="a loop whose counter steps over the value that ends it",
+    arrays=[f32(64)],
+    max_steps=5_000,
+)
 @cute.kernel
 def counts_for_ever(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -277,8 +336,13 @@ def counts_for_ever(y, ok: Constexpr):
     y[t] = Float32(n)
 
 
-@case("deadlock", "livelock", mechanism="threads poll a flag that is only set behind the loop",
-      arrays=[f32(64)], max_steps=5_000)  # fmt: skip
+@case(
+    "livelock",
+    "deadlock",
+    mechanism="threads poll a flag that is only set behind the loop",
+    arrays=[f32(64)],
+    max_steps=5_000,
+)
 @cute.kernel
 def flag_set_too_late(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -286,9 +350,8 @@ def flag_set_too_late(y, ok: Constexpr):
     if t == 0:
         flag[0] = Int32(0)
     arch.sync_threads()
-    if const_expr(ok):
-        if t == 0:
-            arch.atomic_exch(flag.iterator, Int32(1), sem="release", scope="cta")
+    if t == (0 if const_expr(ok) else 64):
+        arch.atomic_exch(flag.iterator, Int32(1), sem="release", scope="cta")
     seen = arch.atomic_or(flag.iterator, Int32(0), sem="acquire", scope="cta")
     while seen == 0:  # FAULT
         seen = arch.atomic_or(flag.iterator, Int32(0), sem="acquire", scope="cta")  # FAULT

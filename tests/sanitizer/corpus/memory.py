@@ -15,8 +15,12 @@ arch = cute.arch
 # -- bounds ----------------------------------------------------------------------------------------
 
 
-@case("out_of_bounds", mechanism="the last block reads past the ragged end", arrays=[f32(100), f32(128)],
-      grid=2)  # fmt: skip
+@case(
+    "out_of_bounds",
+    mechanism="the last block reads past the ragged end",
+    arrays=[f32(100), f32(128)],
+    grid=2,
+)
 @cute.kernel
 def ragged_read(x, y, ok: Constexpr):
     i = arch.block_idx()[0] * 64 + arch.thread_idx()[0]
@@ -38,7 +42,11 @@ def predicate_off_by_one(y, ok: Constexpr):
         y[i] = Float32(1.0)  # FAULT
 
 
-@case("out_of_bounds", mechanism="a halo that reads before the first element", arrays=[f32(64), f32(64)])
+@case(
+    "out_of_bounds",
+    mechanism="a halo that reads before the first element",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def halo_before_start(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -48,8 +56,12 @@ def halo_before_start(x, y, ok: Constexpr):
     y[t] = x[left] + x[t]  # FAULT
 
 
-@case("overflow", "out_of_bounds", mechanism="an index beyond an allocation, into its neighbour",
-      arrays=[f32(64), f32(64)])  # fmt: skip
+@case(
+    "overflow",
+    "out_of_bounds",
+    mechanism="an index beyond an allocation, into its neighbour",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def shared_neighbour(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -61,8 +73,13 @@ def shared_neighbour(x, y, ok: Constexpr):
     y[t] = a[63 - t] + b[t]
 
 
-@case("out_of_bounds", "overflow", mechanism="a padded pitch on a buffer without padding",
-      arrays=[f32(8, 32), f32(8, 32)], block=32)  # fmt: skip
+@case(
+    "out_of_bounds",
+    "overflow",
+    mechanism="a padded pitch on a buffer without padding",
+    arrays=[f32(8, 32), f32(8, 32)],
+    block=32,
+)
 @cute.kernel
 def padding_not_allocated(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -74,8 +91,12 @@ def padding_not_allocated(x, y, ok: Constexpr):
     y[t // 4, t % 4] = s[t // 4, t % 4]
 
 
-@case("register_index", mechanism="a run-time index beyond a register array", arrays=[f32(4), f32(8)],
-      block=8)  # fmt: skip
+@case(
+    "register_index",
+    mechanism="a run-time index beyond a register array",
+    arrays=[f32(4), f32(8)],
+    block=8,
+)
 @cute.kernel
 def register_index_too_large(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -85,11 +106,15 @@ def register_index_too_large(x, y, ok: Constexpr):
     y[t] = r[t % 4 if const_expr(ok) else t]  # FAULT
 
 
-# -- alignment and initialisation --------------------------------------------------------------------
+# -- alignment and initialisation ----------------------------------------------------------------
 
 
-@case("misaligned", mechanism="a vector load at an element that is not a multiple of the vector",
-      arrays=[f32(72), f32(8)], block=8)  # fmt: skip
+@case(
+    "misaligned",
+    mechanism="a vector load at an element that is not a multiple of the vector",
+    arrays=[f32(72), f32(8)],
+    block=8,
+)
 @cute.kernel
 def vector_load_misaligned(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -100,8 +125,12 @@ def vector_load_misaligned(x, y, ok: Constexpr):
     y[t] = r[0]
 
 
-@case("misaligned", mechanism="a shared vector store at an odd row pitch", arrays=[f32(8), f32(8)],
-      block=8)  # fmt: skip
+@case(
+    "misaligned",
+    mechanism="a shared vector store at an odd row pitch",
+    arrays=[f32(8), f32(8)],
+    block=8,
+)
 @cute.kernel
 def shared_pitch_breaks_vectors(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -114,7 +143,9 @@ def shared_pitch_breaks_vectors(x, y, ok: Constexpr):
     y[t] = row[0] + x[t]
 
 
-@case("uninitialised", mechanism="half of a shared buffer is never written", arrays=[f32(64), f32(64)])
+@case(
+    "uninitialised", mechanism="half of a shared buffer is never written", arrays=[f32(64), f32(64)]
+)
 @cute.kernel
 def shared_half_written(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -125,8 +156,12 @@ def shared_half_written(x, y, ok: Constexpr):
     y[t] = s[t]  # FAULT
 
 
-@case("uninitialised", mechanism="a sum starts from a register that nothing wrote",
-      arrays=[f32(4, 32), f32(32)], block=32)  # fmt: skip
+@case(
+    "uninitialised",
+    mechanism="a sum starts from a register that nothing wrote",
+    arrays=[f32(4, 32), f32(32)],
+    block=32,
+)
 @cute.kernel
 def register_never_written(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -138,8 +173,11 @@ def register_never_written(x, y, ok: Constexpr):
     y[t] = acc[0]
 
 
-@case("uninitialised", mechanism="predicated loads leave registers of the edge undefined",
-      arrays=[f32(60), f32(64)])  # fmt: skip
+@case(
+    "uninitialised",
+    mechanism="predicated loads leave registers of the edge undefined",
+    arrays=[f32(60), f32(64)],
+)
 @cute.kernel
 def predicated_register_undefined(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -151,11 +189,17 @@ def predicated_register_undefined(x, y, ok: Constexpr):
     y[t] = r[0] * Float32(2.0)  # FAULT
 
 
-# -- blocks that share global memory -----------------------------------------------------------------
+# -- blocks that share global memory -------------------------------------------------------------
 
 
-@case("race", mechanism="two blocks add to one global word with plain loads and stores",
-      arrays=[f32(1)], grid=2, block=1, check_global=True)  # fmt: skip
+@case(
+    "race",
+    mechanism="two blocks add to one global word with plain loads and stores",
+    arrays=[f32(1)],
+    grid=2,
+    block=1,
+    check_global=True,
+)
 @cute.kernel
 def global_plain_sum(y, ok: Constexpr):
     if const_expr(ok):
@@ -164,8 +208,14 @@ def global_plain_sum(y, ok: Constexpr):
         y[0] = y[0] + Float32(1.0)  # FAULT
 
 
-@case("race", mechanism="overlapping tiles: two blocks write one row", arrays=[f32(5, 32)], grid=2,
-      block=32, check_global=True)  # fmt: skip
+@case(
+    "race",
+    mechanism="overlapping tiles: two blocks write one row",
+    arrays=[f32(5, 32)],
+    grid=2,
+    block=32,
+    check_global=True,
+)
 @cute.kernel
 def overlapping_tiles(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -174,8 +224,14 @@ def overlapping_tiles(y, ok: Constexpr):
         y[first + r, t] = Float32(r)  # FAULT
 
 
-@case("race", mechanism="a flag is raised by a relaxed atomic: the data before it are not released",
-      arrays=[f32(32), i32(1), f32(32)], grid=2, block=32, check_global=True)  # fmt: skip
+@case(
+    "race",
+    mechanism="a flag is raised by a relaxed atomic: the data before it are not released",
+    arrays=[f32(32), i32(1), f32(32)],
+    grid=2,
+    block=32,
+    check_global=True,
+)
 @cute.kernel
 def flag_without_release(data, flag, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -193,8 +249,14 @@ def flag_without_release(data, flag, y, ok: Constexpr):
         y[t] = data[t]  # FAULT
 
 
-@case("race", mechanism="the fence's scope is the block, the reader is in another one",
-      arrays=[f32(32), i32(1), f32(32)], grid=2, block=32, check_global=True)  # fmt: skip
+@case(
+    "race",
+    mechanism="the fence's scope is the block, the reader is in another one",
+    arrays=[f32(32), i32(1), f32(32)],
+    grid=2,
+    block=32,
+    check_global=True,
+)
 @cute.kernel
 def fence_scope_too_small(data, flag, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -214,16 +276,28 @@ def fence_scope_too_small(data, flag, y, ok: Constexpr):
         y[t] = data[t]  # FAULT
 
 
-@case("race", mechanism="atomics whose scope is one block, on a word that two blocks share",
-      arrays=[i32(1)], grid=2, block=1, check_global=True)  # fmt: skip
+@case(
+    "race",
+    mechanism="atomics whose scope is one block, on a word that two blocks share",
+    arrays=[i32(1)],
+    grid=2,
+    block=1,
+    check_global=True,
+)
 @cute.kernel
 def atomic_scope_too_small(y, ok: Constexpr):
     scope = "gpu" if const_expr(ok) else "cta"
     arch.atomic_add(y.iterator, Int32(1), scope=scope)  # FAULT
 
 
-@case("race", mechanism="a plain load polls a word that another block writes atomically",
-      arrays=[i32(2)], grid=2, block=1, check_global=True)  # fmt: skip
+@case(
+    "race",
+    mechanism="a plain load polls a word that another block writes atomically",
+    arrays=[i32(2)],
+    grid=2,
+    block=1,
+    check_global=True,
+)
 @cute.kernel
 def plain_load_beside_atomic(y, ok: Constexpr):
     if arch.block_idx()[0] == 0:
@@ -234,8 +308,12 @@ def plain_load_beside_atomic(y, ok: Constexpr):
         y[1] = y[0]  # FAULT
 
 
-@case("race", mechanism="threads of one block exchange through global memory without a barrier",
-      arrays=[f32(64), f32(64)], check_global=True)  # fmt: skip
+@case(
+    "race",
+    mechanism="threads of one block exchange through global memory without a barrier",
+    arrays=[f32(64), f32(64)],
+    check_global=True,
+)
 @cute.kernel
 def global_exchange_in_block(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -245,8 +323,14 @@ def global_exchange_in_block(x, y, ok: Constexpr):
     y[t] = x[63 - t]  # FAULT
 
 
-@case("race", mechanism="a kernel that works in place reads what another block has overwritten",
-      arrays=[np.arange(65, dtype=np.float32), f32(64)], grid=2, block=32, check_global=True)  # fmt: skip
+@case(
+    "race",
+    mechanism="a kernel that works in place reads what another block has overwritten",
+    arrays=[np.arange(65, dtype=np.float32), f32(64)],
+    grid=2,
+    block=32,
+    check_global=True,
+)
 @cute.kernel
 def in_place_stencil(x, y, ok: Constexpr):
     i = arch.block_idx()[0] * 32 + arch.thread_idx()[0]

@@ -93,8 +93,13 @@ def write(mma, acc, d):
     cute.autovec_copy(acc, mine)
 
 
-@case("fence", mechanism="no wgmma.fence before the first wgmma", arrays=[A, B, D], block=128,
-      host=by_hand)  # fmt: skip
+@case(
+    "fence",
+    mechanism="no wgmma.fence before the first wgmma",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def wgmma_without_fence(a, b, d, ok: Constexpr):
     sA, sB = operands()
@@ -105,8 +110,13 @@ def wgmma_without_fence(a, b, d, ok: Constexpr):
     write(mma, acc, d)
 
 
-@case("fence", mechanism="the accumulator is scaled between two groups, without another fence",
-      arrays=[A, B, D], block=128, host=by_hand)  # fmt: skip
+@case(
+    "fence",
+    mechanism="the accumulator is scaled between two groups, without another fence",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def accumulator_scaled_without_fence(a, b, d, ok: Constexpr):
     sA, sB = operands()
@@ -120,8 +130,13 @@ def accumulator_scaled_without_fence(a, b, d, ok: Constexpr):
     write(mma, acc, d)
 
 
-@case("in_flight", mechanism="the accumulator is read before the wait", arrays=[A, B, D], block=128,
-      host=by_hand)  # fmt: skip
+@case(
+    "in_flight",
+    mechanism="the accumulator is read before the wait",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def accumulator_read_in_flight(a, b, d, ok: Constexpr):
     sA, sB = operands()
@@ -134,8 +149,13 @@ def accumulator_read_in_flight(a, b, d, ok: Constexpr):
     warpgroup.wait_group(0)
 
 
-@case("in_flight", mechanism="the last wait leaves one group in flight", arrays=[A, B, D], block=128,
-      host=by_hand)  # fmt: skip
+@case(
+    "in_flight",
+    mechanism="the last wait leaves one group in flight",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def last_wait_too_weak(a, b, d, ok: Constexpr):
     sA, sB = operands()
@@ -150,8 +170,13 @@ def last_wait_too_weak(a, b, d, ok: Constexpr):
     warpgroup.wait_group(0)
 
 
-@case("in_flight", mechanism="the wgmmas are not committed, so the wait does not cover them",
-      arrays=[A, B, D], block=128, host=by_hand)  # fmt: skip
+@case(
+    "in_flight",
+    mechanism="the wgmmas are not committed, so the wait does not cover them",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def wgmma_without_commit(a, b, d, ok: Constexpr):
     sA, sB = operands()
@@ -162,10 +187,15 @@ def wgmma_without_commit(a, b, d, ok: Constexpr):
     write(mma, acc, d)  # FAULT
 
 
-@case("in_flight", mechanism="the warpgroup exits with wgmmas in flight", arrays=[A, B, D], block=128,
-      host=by_hand)  # fmt: skip
+@case(
+    "in_flight",
+    mechanism="the warpgroup exits with wgmmas in flight",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
-def exit_with_wgmma_in_flight(a, b, d, ok: Constexpr):
+def exit_with_wgmma_in_flight(a, b, _d, ok: Constexpr):
     sA, sB = operands()
     fill(a, b, sA, sB)
     mma, rA, rB, acc = fragments(sA, sB)
@@ -174,8 +204,13 @@ def exit_with_wgmma_in_flight(a, b, d, ok: Constexpr):
         warpgroup.wait_group(0)
 
 
-@case("uninitialised", mechanism="the first wgmma adds to an accumulator that nothing wrote",
-      arrays=[A, B, D], block=128, host=by_hand)  # fmt: skip
+@case(
+    "uninitialised",
+    mechanism="the first wgmma adds to an accumulator that nothing wrote",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def accumulates_on_nothing(a, b, d, ok: Constexpr):
     sA, sB = operands()
@@ -186,8 +221,13 @@ def accumulates_on_nothing(a, b, d, ok: Constexpr):
     write(mma, acc, d)
 
 
-@case("proxy_fence", mechanism="wgmma reads ordinary stores behind a barrier alone",
-      arrays=[A, B, D], block=128, host=by_hand)  # fmt: skip
+@case(
+    "proxy_fence",
+    mechanism="wgmma reads ordinary stores behind a barrier alone",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def operands_without_proxy_fence(a, b, d, ok: Constexpr):
     sA, sB = operands()
@@ -198,8 +238,13 @@ def operands_without_proxy_fence(a, b, d, ok: Constexpr):
     write(mma, acc, d)
 
 
-@case("race", mechanism="an operand is overwritten while wgmma still reads it", arrays=[A, B, D],
-      block=128, host=by_hand)  # fmt: skip
+@case(
+    "race",
+    mechanism="an operand is overwritten while wgmma still reads it",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def operand_overwritten_in_flight(a, b, d, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -215,8 +260,13 @@ def operand_overwritten_in_flight(a, b, d, ok: Constexpr):
     write(mma, acc, d)
 
 
-@case("aligned_divergence", mechanism="one warp of four issues the wgmmas", arrays=[A, B, D],
-      block=128, host=by_hand)  # fmt: skip
+@case(
+    "aligned_divergence",
+    mechanism="one warp of four issues the wgmmas",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def wgmma_by_one_warp(a, b, d, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -230,8 +280,13 @@ def wgmma_by_one_warp(a, b, d, ok: Constexpr):
     write(mma, acc, d)
 
 
-@case("descriptor", mechanism="the threads of a warpgroup pass different stages",
-      arrays=[A, B, D], block=128, host=by_hand)  # fmt: skip
+@case(
+    "descriptor",
+    mechanism="the threads of a warpgroup pass different stages",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def descriptor_differs_by_warp(a, b, d, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -244,8 +299,14 @@ def descriptor_differs_by_warp(a, b, d, ok: Constexpr):
     write(mma, acc, d)
 
 
-@case("uninitialised", "out_of_bounds", mechanism="the descriptor names a stage that was not filled",
-      arrays=[A, B, D], block=128, host=by_hand)  # fmt: skip
+@case(
+    "uninitialised",
+    "out_of_bounds",
+    mechanism="the descriptor names a stage that was not filled",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def stage_never_filled(a, b, d, ok: Constexpr):
     sA, sB = operands(2)
@@ -259,8 +320,13 @@ def stage_never_filled(a, b, d, ok: Constexpr):
 # -- A in registers --------------------------------------------------------------------------------
 
 
-@case("in_flight", mechanism="the A registers are refilled while wgmma reads them",
-      arrays=[A, B, D], block=128, host=by_hand)  # fmt: skip
+@case(
+    "in_flight",
+    mechanism="the A registers are refilled while wgmma reads them",
+    arrays=[A, B, D],
+    block=128,
+    host=by_hand,
+)
 @cute.kernel
 def a_registers_modified_in_flight(a, b, d, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -334,15 +400,27 @@ def consume(sA, sB, full, empty, d, t, early):
     write(mma, acc, d)
 
 
-@case("race", mechanism="a stage is released before the wgmmas that read it have retired",
-      arrays=[A, B, D], block=160, host=by_tma)  # fmt: skip
+@case(
+    "race",
+    mechanism="a stage is released before the wgmmas that read it have retired",
+    arrays=[A, B, D],
+    block=160,
+    host=by_tma,
+)
 @cute.kernel
 def stage_released_before_wait(tma_a, a, tma_b, b, d, ok: Constexpr):
     gemm(tma_a, a, tma_b, b, d, early=not ok)  # FAULT
 
 
-@case("race", "barrier", "deadlock", mechanism="TMA refills a stage without waiting until it is empty",
-      arrays=[A, B, D], block=160, host=by_tma)  # fmt: skip
+@case(
+    "race",
+    "barrier",
+    "deadlock",
+    mechanism="TMA refills a stage without waiting until it is empty",
+    arrays=[A, B, D],
+    block=160,
+    host=by_tma,
+)
 @cute.kernel
 def tma_refills_unguarded(tma_a, a, tma_b, b, d, ok: Constexpr):
     gemm(tma_a, a, tma_b, b, d, unguarded=not ok)  # FAULT
@@ -351,8 +429,13 @@ def tma_refills_unguarded(tma_a, a, tma_b, b, d, ok: Constexpr):
 # -- mma.sync --------------------------------------------------------------------------------------
 
 
-@case("uninitialised", mechanism="one k step of the A fragment is never loaded", arrays=[D], block=32,
-      host=by_hand)  # fmt: skip
+@case(
+    "uninitialised",
+    mechanism="one k step of the A fragment is never loaded",
+    arrays=[D],
+    block=32,
+    host=by_hand,
+)
 @cute.kernel
 def fragment_half_loaded(d, ok: Constexpr):
     t = arch.thread_idx()[0]

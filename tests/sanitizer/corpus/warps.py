@@ -11,8 +11,12 @@ from tilewright.dsl import Boolean, Constexpr, Float16, Float32, Int32, const_ex
 arch = cute.arch
 
 
-@case("race", mechanism="lanes exchange through shared memory without `__syncwarp`",
-      arrays=[f32(32), f32(32)], block=32)  # fmt: skip
+@case(
+    "race",
+    mechanism="lanes exchange through shared memory without `__syncwarp`",
+    arrays=[f32(32), f32(32)],
+    block=32,
+)
 @cute.kernel
 def exchange_without_syncwarp(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -23,8 +27,12 @@ def exchange_without_syncwarp(x, y, ok: Constexpr):
     y[t] = s[31 - t]  # FAULT
 
 
-@case("race", mechanism="`__syncwarp` with a mask that leaves out half of the lanes",
-      arrays=[f32(32), f32(32)], block=32)  # fmt: skip
+@case(
+    "race",
+    mechanism="`__syncwarp` with a mask that leaves out half of the lanes",
+    arrays=[f32(32), f32(32)],
+    block=32,
+)
 @cute.kernel
 def syncwarp_of_half(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -39,8 +47,12 @@ def syncwarp_of_half(x, y, ok: Constexpr):
         y[t] = s[t - 16]  # FAULT
 
 
-@case("race", mechanism="divergent lanes write what the other half reads after the branch",
-      arrays=[f32(32), f32(32)], block=32)  # fmt: skip
+@case(
+    "race",
+    mechanism="divergent lanes write what the other half reads after the branch",
+    arrays=[f32(32), f32(32)],
+    block=32,
+)
 @cute.kernel
 def branch_is_no_barrier(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -54,8 +66,12 @@ def branch_is_no_barrier(x, y, ok: Constexpr):
     y[t] = s[t ^ 1]  # FAULT
 
 
-@case("aligned_divergence", mechanism="a shuffle of the whole warp inside a branch of some lanes",
-      arrays=[f32(32), f32(32)], block=32)  # fmt: skip
+@case(
+    "aligned_divergence",
+    mechanism="a shuffle of the whole warp inside a branch of some lanes",
+    arrays=[f32(32), f32(32)],
+    block=32,
+)
 @cute.kernel
 def shuffle_in_branch(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -67,8 +83,11 @@ def shuffle_in_branch(x, y, ok: Constexpr):
     y[t] = v
 
 
-@case("aligned_divergence", mechanism="`__syncthreads` inside a branch of some lanes",
-      arrays=[f32(64), f32(64)])  # fmt: skip
+@case(
+    "aligned_divergence",
+    mechanism="`__syncthreads` inside a branch of some lanes",
+    arrays=[f32(64), f32(64)],
+)
 @cute.kernel
 def syncthreads_in_branch(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -81,8 +100,12 @@ def syncthreads_in_branch(x, y, ok: Constexpr):
     y[t] = s[t]
 
 
-@case("aligned_divergence", mechanism="a vote after a return of some lanes", arrays=[i32(32), i32(32)],
-      block=32)  # fmt: skip
+@case(
+    "aligned_divergence",
+    mechanism="a vote after a return of some lanes",
+    arrays=[i32(32), i32(32)],
+    block=32,
+)
 @cute.kernel
 def vote_after_exit(x, y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -92,8 +115,12 @@ def vote_after_exit(x, y, ok: Constexpr):
         y[t] = Int32(seen)
 
 
-@case("aligned_divergence", mechanism="`ldmatrix` by the lanes whose rows exist",
-      arrays=[f32(32)], block=32)  # fmt: skip
+@case(
+    "aligned_divergence",
+    mechanism="`ldmatrix` by the lanes whose rows exist",
+    arrays=[f32(32)],
+    block=32,
+)
 @cute.kernel
 def ldmatrix_in_branch(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -112,8 +139,12 @@ def ldmatrix_in_branch(y, ok: Constexpr):
     y[t] = r[0].to(Float32)
 
 
-@case("aligned_divergence", mechanism="`elect.sync` inside a branch of some lanes",
-      arrays=[i32(32)], block=32)  # fmt: skip
+@case(
+    "aligned_divergence",
+    mechanism="`elect.sync` inside a branch of some lanes",
+    arrays=[i32(32)],
+    block=32,
+)
 @cute.kernel
 def elect_in_branch(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -126,8 +157,12 @@ def elect_in_branch(y, ok: Constexpr):
         y[t] = Int32(1)
 
 
-@case("aligned_divergence", mechanism="`setmaxnreg` by one warp of the warpgroup",
-      arrays=[f32(256)], block=256)  # fmt: skip
+@case(
+    "aligned_divergence",
+    mechanism="`setmaxnreg` by one warp of the warpgroup",
+    arrays=[f32(256)],
+    block=256,
+)
 @cute.kernel
 def setmaxnreg_by_one_warp(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -136,8 +171,12 @@ def setmaxnreg_by_one_warp(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("registers", mechanism="`setmaxnreg.dec` to more registers than the warpgroup has",
-      arrays=[f32(512)], block=512)  # fmt: skip
+@case(
+    "registers",
+    mechanism="`setmaxnreg.dec` to more registers than the warpgroup has",
+    arrays=[f32(512)],
+    block=512,
+)
 @cute.kernel
 def setmaxnreg_wrong_way(y, ok: Constexpr):
     t = arch.thread_idx()[0]
@@ -146,8 +185,12 @@ def setmaxnreg_wrong_way(y, ok: Constexpr):
     y[t] = Float32(1.0)
 
 
-@case("deadlock", mechanism="`setmaxnreg.inc` for which no other warpgroup gives registers back",
-      arrays=[f32(384)], block=384)  # fmt: skip
+@case(
+    "deadlock",
+    mechanism="`setmaxnreg.inc` for which no other warpgroup gives registers back",
+    arrays=[f32(384)],
+    block=384,
+)
 @cute.kernel
 def setmaxnreg_over_budget(y, ok: Constexpr):
     t = arch.thread_idx()[0]

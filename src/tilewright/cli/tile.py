@@ -1,0 +1,192 @@
+"""`tilewright tile`: check, show and translate Tile IR.
+
+`check` ends with 0 if the text is valid and with 3 if it is not, as NVIDIA's own tools do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tilewright.cli.arguments import Parser
+from tilewright.errors import TilewrightError
+from tilewright.ir.core import Block
+from tilewright.ir.ops.tile import module
+from tilewright.ir.ops.tile.base import TileOp
+from tilewright.ir.tile_attrs import DenseAttr, HintsAttr
+from tilewright.tileir.check import Report, check_text
+from tilewright.tileir.printer import PrintOptions, print_text
+from tilewright.tileir.verify import VerifyOptions
+
+EXIT_ACCEPTED, EXIT_REJECTED = 0, 3
+BYTECODE_MAGIC = b"\x7fTileIR\x00"
+
+EXAMPLES = (
+    "tilewright tile check kernel.mlir",
+    "tilewright tile show kernel.mlir",
+    "tilewright tile translate kernel.mlir --generic -o kernel.generic.mlir",
+)
+_OVERVIEW = """\
+usage: tilewright tile <action> FILE [options]     (tilewright tile <action> --help says more)
+
+  check      say whether a text is valid Tile IR: exit 0, or 3 with the fault's place
+  show       what is in a text: globals, entries, their operations, the version that they need
+  translate  print a text in normal form, or in MLIR's generic form
+
+FILE may be - for standard input.
+
+examples:
+"""
+
+
+def run(words: Sequence[str]) -> int:
+    """The verb."""
+    if not words or words[0] in ("-h", "--help"):
+        print(_OVERVIEW + "\n".join(f"  {example}" for example in EXAMPLES))
+        return EXIT_ACCEPTED
+    action = words[0]
+    if action not in ACTIONS:
+        near = difflib.get_close_matches(action, ACTIONS, n=1)
+        raise TilewrightError(
+            f"tile: {action!r} is not an action, expected one of {', '.join(ACTIONS)}",
+            hint=f"did you mean `tilewright tile {near[0]}`?" if near else "",
+        )
+    return ACTIONS[action](words[1:])
+
+
+def _parser(action: str, description: str) -> Parser:
+    examples = [example for example in EXAMPLES if f" {action} " in example]
+    parser = Parser(f"tile {action}", description, examples)
+    parser.add_argument("file", metavar="FILE", help="Tile IR text, - for standard input")
+    parser.add_argument(
+        "--testing", action="store_true", help="admit testing$func, which only NVIDIA's tests use"
+    )
+    return parser
+
+
+def _read(path: str) -> tuple[str, str]:
+    """The text of a file and its name in diagnostics."""
+    if path == "-":
+        data, name = sys.stdin.buffer.read(), "<stdin>"
+    else:
+        name = path
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise TilewrightError(f"tile: cannot read {path}: {error.strerror}") from None
+    if data.startswith(BYTECODE_MAGIC):
+        raise TilewrightError(
+            f"tile: {name} is Tile IR bytecode, expected text",
+            hint="tileirdisasm, of the package nvidia-cuda-tileiras, turns it into text",
+        )
+    try:
+        return data.decode(), name
+    except UnicodeDecodeError as error:
+        raise TilewrightError(
+            f"tile: {name} is not UTF-8 text: byte {data[error.start]:#04x} at {error.start}"
+        ) from None
+
+
+def _checked(args: argparse.Namespace, options: VerifyOptions) -> Report:
+    text, name = _read(args.file)
+    report = check_text(text, name, options)
+    for line in report.diagnostics:
+        print(line, file=sys.stderr)
+    return report
+
+
+def _check(words: Sequence[str]) -> int:
+    parser = _parser("check", "Says whether a text is valid Tile IR.")
+    parser.add_argument(
+        "-Wunsupported-hints",
+        dest="warn_hints",
+        action="store_true",
+        help="warn of optimization hints that no target knows",
+    )
+    parser.add_argument(
+        "-Werr-hints", dest="error_hints", action="store_true", help="and refuse them"
+    )
+    args = parser.parse(words)
+    options = VerifyOptions(args.testing, args.warn_hints, args.error_hints)
+    report = _checked(args, options)
+    return EXIT_ACCEPTED if report.accepted else EXIT_REJECTED
+
+
+def _translate(words: Sequence[str]) -> int:
+    parser = _parser("translate", "Prints a text in normal form.")
+    parser.add_argument("--generic", action="store_true", help="in MLIR's generic form")
+    parser.add_argument("--prefix", action="store_true", help="with cuda_tile. before every name")
+    parser.add_argument("--locations", action="store_true", help="with locations and debug info")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write there, not to the screen")
+    args = parser.parse(words)
+    report = _checked(args, VerifyOptions(args.testing))
+    if report.block is None:
+        return EXIT_REJECTED
+    text = print_text(report.block, PrintOptions(args.generic, args.locations, args.prefix))
+    if args.output is None:
+        print(text, end="")
+        return EXIT_ACCEPTED
+    try:
+        Path(args.output).write_text(text)
+    except OSError as error:
+        raise TilewrightError(f"tile: cannot write {args.output}: {error.strerror}") from None
+    return EXIT_ACCEPTED
+
+
+def _show(words: Sequence[str]) -> int:
+    parser = _parser("show", "Says what is in a text.")
+    args = parser.parse(words)
+    report = _checked(args, VerifyOptions(args.testing))
+    if report.block is None:
+        return EXIT_REJECTED
+    for line in summary(report.block):
+        print(line)
+    return EXIT_ACCEPTED
+
+
+def summary(block: Block) -> list[str]:
+    """What `show` prints: per module its globals and entries, per entry its operations."""
+    lines: list[str] = []
+    for top in block.ops:
+        if isinstance(top, module.Module):
+            lines.append(f"module @{top.sym_name}, Tile IR {_version(top.body)} or later")
+            inner = top.body.ops
+        else:
+            inner = [top]
+        for op in inner:
+            if isinstance(op, module.Global):
+                value = op.value
+                assert isinstance(value, DenseAttr), "the attribute is declared dense"
+                lines.append(f"  global @{op.sym_name}: {value.type}")
+            elif isinstance(op, module.Entry | module.TestingFunc):
+                lines += _entry(op)
+    return lines
+
+
+def _entry(op: module.Entry | module.TestingFunc) -> list[str]:
+    arguments = ", ".join(f"%{v.name or i}: {v.type}" for i, v in enumerate(op.body.args))
+    lines = [f"  {op.mnemonic} @{op.sym_name}({arguments})"]
+    hints = op.attrs.get("optimization_hints")
+    if isinstance(hints, HintsAttr) and hints.by_arch:
+        lines.append(f"    hints: {hints_text(hints)}")
+    counts = collections.Counter(inner.name.partition(".")[2] for inner in op.body.walk())
+    shown = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    lines.append(f"    {counts.total()} operations: {shown}")
+    return lines
+
+
+def _version(block: Block) -> str:
+    since = [op.since for op in block.walk() if isinstance(op, TileOp)]
+    major, minor = max(since, default=(13, 1))
+    return f"{major}.{minor}"
+
+
+ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
+    "check": _check,
+    "show": _show,
+    "translate": _translate,
+}
