@@ -179,3 +179,58 @@ def test_bad_input(write, parts, words, message: str, capsys: pytest.CaptureFixt
 def test_no_such_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "nowhere.py"]) == 2
     assert capsys.readouterr().err.startswith("tilewright: check: nowhere.py is not a file")
+
+
+CONFLICT = """
+@cute.kernel
+def transpose_kernel(x: cute.Tensor, y: cute.Tensor):
+    t = cute.arch.thread_idx()[0]
+    s = SmemAllocator().allocate_tensor(dsl.Float32, cute.make_layout(1024), label="s")
+    for i in dsl.range_constexpr(32):
+        s[i * 32 + t] = x[i * 32 + t]
+    cute.arch.sync_threads()
+    for i in dsl.range_constexpr(32):
+        y[i * 32 + t] = s[t * 32 + i]
+
+@cute.jit
+def transpose(x: cute.Tensor, y: cute.Tensor):
+    transpose_kernel(x, y).launch(grid=1, block=32)
+
+def check_transpose():
+    whole = np.arange(1032, dtype=np.float32)
+    at = -whole.ctypes.data % 32 // 4
+    room = np.zeros(1032, np.float32)
+    to = -room.ctypes.data % 32 // 4
+    transpose(whole[at : at + 1024], room[to : to + 1024])
+"""
+
+
+def test_costs_are_printed_with_their_lines(write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(CONFLICT)
+    assert main(["check", file, "--costs"]) == 0
+    text = capsys.readouterr().out
+    assert "costs of transpose_kernel: 1 line wastes time" in text
+    assert (
+        "  mem.load, 4-byte read: 32-way bank conflict: 32 requests take 1,024 cycles instead "
+        "of 32\n" in text
+    )
+    assert "y[i * 32 + t] = s[t * 32 + i]" in text
+
+
+def test_costs_in_json(write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", write(CONFLICT), "--costs", "--json", "--no-races", "--seeds=1"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["launches"]
+    (cost,) = one["costs"]
+    assert (cost["kind"], cost["count"], cost["actual"]) == ("bank_conflict", 32, 1024)
+    assert cost["text"].startswith("32-way bank conflict: 32 requests take 1,024 cycles")
+    assert cost["loc"]["function"] == "transpose_kernel"
+    assert (one["counters"]["sectors"], one["counters"]["sectors_ideal"]) == (256, 256)
+
+
+def test_no_costs(write, capsys: pytest.CaptureFixture[str]) -> None:
+    quiet = CONFLICT.replace("s[t * 32 + i]", "s[i * 32 + t]")
+    assert main(["check", write(quiet), "--costs"]) == 0
+    text = capsys.readouterr().out
+    assert (
+        "costs of transpose_kernel: no bank conflicts, wasted sectors or needless barriers" in text
+    )

@@ -51,6 +51,25 @@ def test_translate(good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert command.main(["tile", "check", str(out)]) == 0
 
 
+def test_bytecode_and_back(good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "k.tileirbc")
+    assert command.main(["tile", "translate", good, "--bytecode", "--version=13.1", "-o", out]) == 0
+    assert Path(out).read_bytes()[:10] == b"\x7fTileIR\x00\x0d\x01"
+    assert command.main(["tile", "check", out]) == 0
+    assert command.main(["tile", "translate", out]) == 0
+    assert capsys.readouterr().out == (
+        "cuda_tile.module @kernels {\n  entry @k(%0: tile<f32>) {\n"
+        "    %1 = absf %0 : tile<f32>\n    return\n  }\n}\n"
+    )
+
+
+def test_broken_bytecode_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.tileirbc"
+    path.write_bytes(b"\x7fTileIR\x00\x0d\x09\x00\x00")
+    assert command.main(["tile", "check", str(path)]) == 3
+    assert "byte 8: error: version 13.9 is not known, expected 13.1" in capsys.readouterr().err
+
+
 def test_show(good: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["tile", "show", good]) == 0
     assert capsys.readouterr().out == (
@@ -63,8 +82,7 @@ def test_show(good: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"\x7fTileIR\x00\x0d\x03", "is Tile IR bytecode, expected text"),
-        (b"\xff", "is not UTF-8 text: byte 0xff at 0"),
+        (b"\xff", "is neither bytecode nor UTF-8 text: byte 0xff at 0"),
     ],
 )
 def test_files_that_are_no_text(
@@ -81,6 +99,8 @@ def test_files_that_are_no_text(
     [
         (["tile", "chek", "f"], "tile: 'chek' is not an action, expected one of check"),
         (["tile", "check", "/nowhere/f"], "tile: cannot read /nowhere/f: No such file"),
+        (["tile", "translate", "f", "--bytecode"], "--bytecode needs -o, the file to write"),
+        (["tile", "translate", "f", "--version=12.0"], "--version: '12.0', expected one of 13.1"),
         (["tile", "check", "f", "--test"], "tile check: unknown flag --test"),
     ],
 )

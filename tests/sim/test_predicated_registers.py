@@ -1,4 +1,4 @@
-"""A predicated copy may skip registers; a register that nothing was ever meant to fill is a fault."""
+"""A predicated copy may skip registers; one that nothing was ever meant to fill is a fault."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from tilewright.errors import LaunchError, SimulationError, TilewrightError
 from tilewright.profiler import values
 from tilewright.profiler.check_report import as_record, as_text
 from tilewright.profiler.checker import Checker, Policy, checking
+from tilewright.profiler.cost_report import cost_record, costs_text
 from tilewright.profiler.roofline import roofline_text
 from tilewright.profiler.suppressions import parse
 from tilewright.profiler.timeline import record_timeline
@@ -76,13 +77,18 @@ def _is_cut(checker: Checker) -> bool:
 def _show(args: argparse.Namespace, checker: Checker, stopped: str) -> None:
     if args.json:
         record = {"file": args.file, **as_record(checker.launches), "stopped": stopped or None}
+        if args.costs:
+            for made, one in zip(record["launches"], checker.launches, strict=True):
+                costs = one.report.costs if one.report is not None else ()
+                made["costs"] = [cost_record(cost) for cost in costs]
         print(json.dumps(record, indent=1))
         return
     print(as_text(checker.launches, f"tilewright check {args.file}"))
-    if args.roofline:
-        for one in checker.launches:
-            if one.report is not None:
-                print(roofline_text(one.kernel, one.report.counters))
+    for one in checker.launches:
+        if one.report is not None and args.roofline:
+            print(roofline_text(one.kernel, one.report.counters))
+        if one.report is not None and args.costs:
+            print(costs_text(one.kernel, one.report.costs))
     if stopped:
         why = " (blocks were left out, so its results are not whole)" if _is_cut(checker) else ""
         print(f"{args.file} stopped: {stopped}{why}")
@@ -131,6 +137,7 @@ def _parser() -> Parser:
     )
     add("--timeline", metavar="FILE", help="model the first launch's time: FILE.json or FILE.svg")
     add_boolean(made, "--roofline", False, "print bytes and FLOPs of each memory level")
+    add_boolean(made, "--costs", False, "print bank conflicts and wasted sectors of each line")
     add_boolean(made, "--json", False, "print one JSON object")
     return made
 
@@ -171,6 +178,7 @@ def _policy(args: argparse.Namespace) -> Policy:
         explore=args.explore,
         check_races=args.races,
         check_global=getattr(args, "global"),
+        measure_costs=args.costs,
         raise_on_findings=False,
         max_steps=max(int(args.limit * STEPS_PER_SECOND), 100_000),
     )

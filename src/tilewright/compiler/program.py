@@ -29,6 +29,7 @@ from tilewright.runtime.launch import (
 )
 from tilewright.runtime.tensormap import TensorMapSpec, encode
 from tilewright.runtime.toolchain import CompiledCubin
+from tilewright.sim.costs import merged as merged_costs
 from tilewright.sim.machine import Launch, Report
 from tilewright.sim.memory import GlobalMemory
 from tilewright.sim.options import SimOptions
@@ -279,6 +280,5 @@ def _merge(reports: list[Report]) -> Report:
     if not reports:
         return Report(counters, (), [])
     worst = next((r for r in reports if r.findings), reports[-1])
-    return replace(worst, counters=counters, findings=tuple(findings), printed=printed)
-
-
+    costs = merged_costs(cost for report in reports for cost in report.costs)
+    return replace(worst, counters=counters, findings=tuple(findings), printed=printed, costs=costs)

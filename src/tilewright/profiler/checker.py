@@ -122,6 +122,7 @@ def _merged(options: SimOptions, asked: SimOptions | None) -> SimOptions:
         raise_on_findings=False,
         check_races=options.check_races or asked.check_races,
         check_global=options.check_global or asked.check_global,
+        measure_costs=options.measure_costs or asked.measure_costs,
         runs=max(options.runs, asked.runs),
         explore=max(options.explore, asked.explore),
         seed=options.seed or asked.seed,

@@ -56,6 +56,8 @@ class Access:
             return self._read_split(g, address, lanes)
         if run.watch is not None:
             run.watch.access(g, window, "read", address, (low, high), size, self.op, lanes, None)
+        if run.meter is not None:
+            run.meter.access(g, self.shared, "read", address, size, self.op, lanes)
         first, rows = window.rows(size)
         where = (address - first) >> self.shift
         if window.init is not None and run.options.check_uninitialised:
@@ -83,6 +85,8 @@ class Access:
             return
         if run.watch is not None:
             run.watch.access(g, window, "write", address, (low, high), size, self.op, lanes, data)
+        if run.meter is not None:
+            run.meter.access(g, self.shared, "write", address, size, self.op, lanes)
         if count == 1:
             data = data[-1:]
         first, rows = window.rows(size)
@@ -149,15 +153,20 @@ class Access:
         lanes: Array | None,
         data: Array | None,
     ) -> None:
-        """Tells the race detector of the lanes at `index`, which are without fault."""
-        if g.run.watch is None:
+        """Tells the race detector and the meter of the lanes at `index`, without fault."""
+        run = g.run
+        if run.watch is None and run.meter is None:
             return
         some = addresses[index]
         where = index if lanes is None else lanes[index]
         if len(addresses) == 1 and g.n > 1 and lanes is None:
             where = np.arange(g.n)
             some = np.repeat(some, g.n)
-        g.run.watch.access(
+        if run.meter is not None:
+            run.meter.access(g, self.shared, kind, some, self.size, self.op, where)
+        if run.watch is None:
+            return
+        run.watch.access(
             g,
             window,
             kind,

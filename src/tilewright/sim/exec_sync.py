@@ -122,7 +122,10 @@ def sync_threads(op: sync.SyncThreads, context: Context) -> Step:
 
     def step(g: Group) -> Wait | None:
         check_full(g, op)
-        return _arrive_named(g, op, 0, g.n, 0)
+        wait = _arrive_named(g, op, 0, g.n, 0)
+        if g.run.meter is not None:
+            g.run.meter.barrier(named_barrier(g, 0), op, opens=wait is None)
+        return wait
 
     return step
 

@@ -20,6 +20,7 @@ from tilewright.errors import LaunchError, ResourceError
 from tilewright.ir.core import Func
 from tilewright.ir.types import PtrType, ScalarType, TensorMapType, Type
 from tilewright.sim.build import program_of
+from tilewright.sim.costs import Cost, CostMeter
 from tilewright.sim.exec_arith import scalar_rounder
 from tilewright.sim.explore import explore, sweep
 from tilewright.sim.findings import Finding, simulation_error
@@ -68,6 +69,8 @@ class Report:
     runs: int = 1
     complete: bool = False
     """An exploration has run every schedule within its bounds."""
+    costs: tuple[Cost, ...] = ()
+    """With `SimOptions.measure_costs`: the accesses that waste most, first."""
 
 
 def simulate(
@@ -128,6 +131,8 @@ def _run(
     run.observer, run.chooser = observer, chooser
     if options.check_races:
         run.watch = RaceDetector(run, check_global=options.check_global)
+    meter = CostMeter(program.ops, run.executed) if options.measure_costs else None
+    run.meter = meter
     slots = program.template.copy()
     for slot, v, t in zip(program.args, launch.args, program.arg_types, strict=True):
         slots[slot] = _argument(v, t)
@@ -136,7 +141,10 @@ def _run(
     if chooser is not None:
         options = replace(options, schedule=chooser.schedule())
     counters = run.counters.report(run.executed, program.ops)
-    return Report(counters, run.log.all(), run.printed, options)
+    if meter is not None:
+        counters |= meter.counters()
+    costs = meter.costs() if meter is not None else ()
+    return Report(counters, run.log.all(), run.printed, options, costs=costs)
 
 
 def _argument(value: Any, t: Type) -> Val:

@@ -40,6 +40,9 @@ class SimOptions:
     check_global: bool = False
     """With `check_races`: global memory too."""
 
+    measure_costs: bool = False
+    """Measure bank conflicts and global sectors of every instruction: `Report.costs`."""
+
     runs: int = 1
     """Seeds to try, from `seed` on, up to the first with findings; memory starts the same."""
 

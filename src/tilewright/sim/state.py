@@ -40,6 +40,25 @@ class Observer(Protocol):
         """`kind`: 'arrive', 'wait', 'fence'; `what` is the barrier or a word for it."""
 
 
+class Meter(Protocol):
+    """What measures costs: `costs.CostMeter`."""
+
+    def access(
+        self,
+        g: Any,
+        shared: bool,
+        kind: str,
+        address: Val,
+        size: int,
+        op: Op,
+        lanes: Array | None,
+    ) -> None:
+        """An access without fault; `lanes`: positions in `g`, None for all."""
+
+    def barrier(self, barrier: NamedBarrier, op: Op, *, opens: bool) -> None:
+        """Threads arrive at the barrier of all threads."""
+
+
 class Run:
     """One simulation of one launch."""
 
@@ -72,6 +91,7 @@ class Run:
         """Makes every choice, if the run is one of an exploration."""
         self.observer: Observer | None = None
         self.watch: Watch | None = None
+        self.meter: Meter | None = None
         self.stopped = False
         """An `assert` of the kernel failed."""
         x, y, z = block
