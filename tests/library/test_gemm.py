@@ -12,9 +12,9 @@ import tilewright as tw
 from tilewright.arch.target import target
 from tilewright.errors import LaunchError
 from tilewright.library import registry
+from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.gemm import prepare_gemm, random_operands
 from tilewright.library.kernels.sm80_gemm import Sm80GemmConfig
-from tilewright.library.kernels.sm90_gemm import Sm90GemmConfig
 from tilewright.library.problem import GemmProblem
 
 SIMT_SIZES = [(1, 1, 1), (128, 128, 8), (33, 70, 19), (130, 129, 7), (5, 300, 16)]
@@ -24,9 +24,7 @@ TENSOR_SIZES = [(128, 256, 64), (8, 8, 8), (200, 264, 72), (129, 136, 200), (300
 def check(problem: GemmProblem, kernel: str, *, alpha: float = 1.0, beta: float = 0.0,
           config: Any = None, seed: int = 0) -> None:  # fmt: skip
     a, b, c, out = random_operands(problem, seed)
-    prepared = prepare_gemm(
-        a, b, c, alpha=alpha, beta=beta, out=out, kernel=kernel, config=config
-    )
+    prepared = prepare_gemm(a, b, c, alpha=alpha, beta=beta, out=out, kernel=kernel, config=config)
     prepared.run()
     result = prepared.verify()
     assert result.passed, result.message
@@ -208,9 +206,10 @@ def test_ragged_n_would_overrun_by_tma() -> None:
     wide = GemmProblem(
         64, 60, 64, base.a, base.b, type(base.d)("D", base.d.dtype, "N", 64), None, base.accumulator
     )  # fmt: skip
-    assert reason(wide, "sm90_gemm") == (
+    assert reason(wide, "sm90_gemm", Sm90GemmConfig()) == (
         "N = 60 is no multiple of 8: a TMA store would overrun the row by up to 14 bytes"
     )
+    assert registry.plan(wide, target("sm_90a")).config.epilogue == "direct"
 
 
 def test_shared_memory_and_registers_name_the_knob() -> None:

@@ -12,32 +12,35 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tilewright.cli.arguments import Parser
+from tilewright.cli.arguments import Parser, value
 from tilewright.errors import TilewrightError
 from tilewright.ir.core import Block
 from tilewright.ir.ops.tile import module
 from tilewright.ir.ops.tile.base import TileOp
 from tilewright.ir.tile_attrs import DenseAttr, HintsAttr
-from tilewright.tileir.check import Report, check_text
+from tilewright.tileir.bytecode.encoding import DEFAULT_VERSION, MAGIC, VERSIONS
+from tilewright.tileir.bytecode.writer import write_bytecode
+from tilewright.tileir.check import Report, check_bytecode, check_text
+from tilewright.tileir.print_attrs import hints_text
 from tilewright.tileir.printer import PrintOptions, print_text
 from tilewright.tileir.verify import VerifyOptions
 
 EXIT_ACCEPTED, EXIT_REJECTED = 0, 3
-BYTECODE_MAGIC = b"\x7fTileIR\x00"
 
 EXAMPLES = (
     "tilewright tile check kernel.mlir",
     "tilewright tile show kernel.mlir",
-    "tilewright tile translate kernel.mlir --generic -o kernel.generic.mlir",
+    "tilewright tile translate kernel.mlir --bytecode -o kernel.tileirbc",
+    "tilewright tile translate kernel.tileirbc",
 )
 _OVERVIEW = """\
 usage: tilewright tile <action> FILE [options]     (tilewright tile <action> --help says more)
 
-  check      say whether a text is valid Tile IR: exit 0, or 3 with the fault's place
-  show       what is in a text: globals, entries, their operations, the version that they need
-  translate  print a text in normal form, or in MLIR's generic form
+  check      say whether a file is valid Tile IR: exit 0, or 3 with the fault's place
+  show       what is in a file: globals, entries, their operations, the version that they need
+  translate  to text in normal form, to MLIR's generic form, or to bytecode
 
-FILE may be - for standard input.
+FILE is text or bytecode; - is standard input.
 
 examples:
 """
@@ -61,46 +64,46 @@ def run(words: Sequence[str]) -> int:
 def _parser(action: str, description: str) -> Parser:
     examples = [example for example in EXAMPLES if f" {action} " in example]
     parser = Parser(f"tile {action}", description, examples)
-    parser.add_argument("file", metavar="FILE", help="Tile IR text, - for standard input")
+    parser.add_argument(
+        "file", metavar="FILE", help="Tile IR text or bytecode, - for standard input"
+    )
     parser.add_argument(
         "--testing", action="store_true", help="admit testing$func, which only NVIDIA's tests use"
     )
     return parser
 
 
-def _read(path: str) -> tuple[str, str]:
-    """The text of a file and its name in diagnostics."""
+def _read(path: str) -> tuple[bytes, str]:
+    """The bytes of a file and its name in diagnostics."""
     if path == "-":
-        data, name = sys.stdin.buffer.read(), "<stdin>"
-    else:
-        name = path
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise TilewrightError(f"tile: cannot read {path}: {error.strerror}") from None
-    if data.startswith(BYTECODE_MAGIC):
-        raise TilewrightError(
-            f"tile: {name} is Tile IR bytecode, expected text",
-            hint="tileirdisasm, of the package nvidia-cuda-tileiras, turns it into text",
-        )
+        return sys.stdin.buffer.read(), "<stdin>"
     try:
-        return data.decode(), name
-    except UnicodeDecodeError as error:
-        raise TilewrightError(
-            f"tile: {name} is not UTF-8 text: byte {data[error.start]:#04x} at {error.start}"
-        ) from None
+        return Path(path).read_bytes(), path
+    except OSError as error:
+        raise TilewrightError(f"tile: cannot read {path}: {error.strerror}") from None
 
 
 def _checked(args: argparse.Namespace, options: VerifyOptions) -> Report:
-    text, name = _read(args.file)
-    report = check_text(text, name, options)
+    """What is in the file, text or bytecode; its diagnostics are printed."""
+    data, name = _read(args.file)
+    if data.startswith(MAGIC):
+        report = check_bytecode(data, name, options)
+    else:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise TilewrightError(
+                f"tile: {name} is neither bytecode nor UTF-8 text: byte {data[error.start]:#04x} "
+                f"at {error.start}"
+            ) from None
+        report = check_text(text, name, options)
     for line in report.diagnostics:
         print(line, file=sys.stderr)
     return report
 
 
 def _check(words: Sequence[str]) -> int:
-    parser = _parser("check", "Says whether a text is valid Tile IR.")
+    parser = _parser("check", "Says whether a file is valid Tile IR.")
     parser.add_argument(
         "-Wunsupported-hints",
         dest="warn_hints",
@@ -117,28 +120,49 @@ def _check(words: Sequence[str]) -> int:
 
 
 def _translate(words: Sequence[str]) -> int:
-    parser = _parser("translate", "Prints a text in normal form.")
+    parser = _parser("translate", "Text or bytecode to text in normal form, or to bytecode.")
+    parser.add_argument("--bytecode", action="store_true", help="to bytecode; needs -o")
+    parser.add_argument(
+        "--version",
+        metavar="13.x",
+        type=value(_version_of, "--version"),
+        default=DEFAULT_VERSION,
+        help="the bytecode's version (default: 13.3)",
+    )
     parser.add_argument("--generic", action="store_true", help="in MLIR's generic form")
     parser.add_argument("--prefix", action="store_true", help="with cuda_tile. before every name")
     parser.add_argument("--locations", action="store_true", help="with locations and debug info")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there, not to the screen")
     args = parser.parse(words)
+    if args.bytecode and args.output is None:
+        raise TilewrightError("tile translate: --bytecode needs -o, the file to write")
     report = _checked(args, VerifyOptions(args.testing))
     if report.block is None:
         return EXIT_REJECTED
-    text = print_text(report.block, PrintOptions(args.generic, args.locations, args.prefix))
+    if args.bytecode:
+        data = write_bytecode(report.block, args.version)
+    else:
+        options = PrintOptions(args.generic, args.locations, args.prefix)
+        data = print_text(report.block, options).encode()
     if args.output is None:
-        print(text, end="")
+        print(data.decode(), end="")
         return EXIT_ACCEPTED
     try:
-        Path(args.output).write_text(text)
+        Path(args.output).write_bytes(data)
     except OSError as error:
         raise TilewrightError(f"tile: cannot write {args.output}: {error.strerror}") from None
     return EXIT_ACCEPTED
 
 
+def _version_of(text: str, flag: str) -> tuple[int, int]:
+    known = {f"{major}.{minor}": (major, minor) for major, minor in VERSIONS}
+    if text not in known:
+        raise TilewrightError(f"{flag}: {text!r}, expected one of {', '.join(known)}")
+    return known[text]
+
+
 def _show(words: Sequence[str]) -> int:
-    parser = _parser("show", "Says what is in a text.")
+    parser = _parser("show", "Says what is in a file.")
     args = parser.parse(words)
     report = _checked(args, VerifyOptions(args.testing))
     if report.block is None:

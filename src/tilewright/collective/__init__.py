@@ -1,1 +1,1 @@
-"""Building blocks of kernels, in our own DSL: pipelines and tile schedulers."""
+"""Building blocks of kernels, in our own DSL: pipelines, schedulers, mainloops, epilogues."""

@@ -34,8 +34,14 @@ class PipelineState:
         self.index = cute.where(wrapped, Int32(0), following)
         self.phase = self.phase ^ wrapped.to(Int32)
 
+    def skip(self, count: Int32) -> None:
+        """Steps over `count` stages, which somebody else works on."""
+        reached = self.index + count
+        self.index = reached % self.stages
+        self.phase = self.phase ^ (reached // self.stages & 1)
+
     def clone(self) -> PipelineState:
-        return PipelineState(self.stages, self.index, self.phase)
+        return type(self)(self.stages, self.index, self.phase)
 
 
 def make_producer_state(stages: int) -> PipelineState:
@@ -86,3 +92,52 @@ class PipelineTmaAsync:
         """Gives the stage back: the `elected` lane of each consumer warp arrives."""
         if elected:
             arch.mbarrier_arrive(self.empty + index)
+
+
+class PipelineTmaStore:
+    """A turn-about of shared-memory buffers that TMA stores to global memory.
+
+    One thread issues the stores of all buffers, and calls these: it alone knows which are done.
+    """
+
+    def __init__(self, buffers: int) -> None:
+        self.buffers = buffers
+
+    def producer_acquire(self) -> None:
+        """Waits until the buffer that comes next has been read by the store that last used it."""
+        arch.cp_async_bulk_wait_group(self.buffers - 1, read=True)
+
+    def producer_commit(self) -> None:
+        """Ends the stores of one buffer."""
+        arch.cp_async_bulk_commit_group()
+
+    def producer_tail(self) -> None:
+        """Waits until all buffers have been read: shared memory must outlive its stores."""
+        arch.cp_async_bulk_wait_group(0, read=True)
+
+
+class OrderedSequenceBarrier:
+    """Groups of threads take turns: group 0, group 1, .., group 0, ..
+
+    `first_barrier` is the first of `groups` named barriers.  The barrier of a group completes when
+    the group waits at it and the group before it has arrived.
+    """
+
+    def __init__(self, first_barrier: int, groups: int, group_threads: int) -> None:
+        self.first_barrier = first_barrier
+        self.groups = groups
+        self.threads = 2 * group_threads
+
+    def start(self, group: Int32) -> None:
+        """Lets group 0 be the first; every group calls it once."""
+        if group == self.groups - 1:
+            arch.barrier_arrive(barrier_id=self.first_barrier, number_of_threads=self.threads)
+
+    def wait(self, group: Int32) -> None:
+        """Waits for the turn of `group`."""
+        arch.barrier(barrier_id=self.first_barrier + group, number_of_threads=self.threads)
+
+    def arrive(self, group: Int32) -> None:
+        """Ends the turn of `group`: the next one may begin."""
+        after = cute.where(group == self.groups - 1, Int32(0), group + 1)
+        arch.barrier_arrive(barrier_id=self.first_barrier + after, number_of_threads=self.threads)

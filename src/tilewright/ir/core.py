@@ -25,7 +25,14 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 from tilewright.errors import Loc, VerifyError
 from tilewright.ir.types import Type
 
-AttrValue = int | float | bool | str | tuple[Any, ...] | None
+
+class Attribute:
+    """Base of compile-time values with a structure of their own (the tile vocabulary's)."""
+
+    __slots__ = ()
+
+
+AttrValue = int | float | bool | str | tuple[Any, ...] | Attribute | None
 A = TypeVar("A")
 
 
@@ -79,11 +86,17 @@ class operand:
     @overload
     def __get__(self, op: Op, owner: type) -> Value: ...
     def __get__(self, op: Op | None, owner: type) -> operand | Value:
-        return self if op is None else op.operands[self.index]
+        if op is None:
+            return self
+        return op.operands[self.index] if op.segments is None else op.group(self.index)[0]
 
 
 class variadic:
-    """Declares the operands after the fixed ones: zero or more; reads as a tuple of values."""
+    """Declares zero or more operands; reads as a tuple of values.
+
+    One group of them, after the fixed operands, needs no more.  An operation with several groups,
+    or one in the middle, is *segmented*: it stores how many operands each group has.
+    """
 
     def __init__(self, constraint: Constraint, at_most: int | None = None) -> None:
         self.constraint = constraint
@@ -96,7 +109,28 @@ class variadic:
     @overload
     def __get__(self, op: Op, owner: type) -> tuple[Value, ...]: ...
     def __get__(self, op: Op | None, owner: type) -> variadic | tuple[Value, ...]:
-        return self if op is None else op.operands[self.index :]
+        if op is None:
+            return self
+        return op.operands[self.index :] if op.segments is None else op.group(self.index)
+
+
+class optional:
+    """Declares an operand that may be absent; reads as its value or None (segmented operations)."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self.constraint = constraint
+        self.index = -1
+        self.label = ""
+
+    @overload
+    def __get__(self, op: None, owner: type) -> optional: ...
+    @overload
+    def __get__(self, op: Op, owner: type) -> Value | None: ...
+    def __get__(self, op: Op | None, owner: type) -> optional | Value | None:
+        if op is None:
+            return self
+        found = op.group(self.index)
+        return found[0] if found else None
 
 
 class attr(Generic[A]):
@@ -119,10 +153,11 @@ class attr(Generic[A]):
 
 
 class result:
-    """Declares one result and the rule that gives its type from the operation."""
+    """Declares one result: the rule that gives its type, or what a given type must satisfy."""
 
-    def __init__(self, infer: Callable[[Any], Type]) -> None:
-        self.infer = infer
+    def __init__(self, rule: Callable[[Any], Type] | Constraint) -> None:
+        self.infer = rule if not isinstance(rule, Constraint) else _given
+        self.constraint = rule if isinstance(rule, Constraint) else None
         self.index = -1
         self.label = ""
 
@@ -132,6 +167,25 @@ class result:
     def __get__(self, op: Op, owner: type) -> Value: ...
     def __get__(self, op: Op | None, owner: type) -> result | Value:
         return self if op is None else op.results[self.index]
+
+
+def _given(op: Any) -> Type:
+    raise VerifyError(f"{op.name}: its result types do not follow, they must be given", loc=op.loc)
+
+
+class results:
+    """Declares zero or more results of given types; reads as a tuple of values."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self.constraint = constraint
+        self.label = ""
+
+    @overload
+    def __get__(self, op: None, owner: type) -> results: ...
+    @overload
+    def __get__(self, op: Op, owner: type) -> tuple[Value, ...]: ...
+    def __get__(self, op: Op | None, owner: type) -> results | tuple[Value, ...]:
+        return self if op is None else op.results
 
 
 class region:
@@ -156,7 +210,7 @@ OPS: dict[str, type[Op]] = {}
 class Op:
     """Base of all operations.  Build one with `Builder.emit`; subclass it to declare one."""
 
-    __slots__ = ("attrs", "loc", "operands", "regions", "results")
+    __slots__ = ("attrs", "loc", "operands", "regions", "results", "segments")
 
     name: ClassVar[str] = ""
     effect: ClassVar[Effect] = Effect.PURE
@@ -167,38 +221,59 @@ class Op:
     """The feature of `arch.target` that it needs, where later SMs may lack it again."""
     aligned: ClassVar[bool] = False
     """All 32 lanes of the warp must execute it together (`.aligned` in PTX)."""
+    segmented: ClassVar[bool] = False
+    """Where an operand group starts depends on the operation, which stores the groups' sizes."""
 
     OPERANDS: ClassVar[tuple[operand, ...]] = ()
     VARIADIC: ClassVar[variadic | None] = None
+    GROUPS: ClassVar[tuple[operand | optional | variadic, ...]] = ()
+    """Every operand group, in order."""
     ATTRS: ClassVar[dict[str, attr[Any]]] = {}
     RESULTS: ClassVar[tuple[result, ...]] = ()
+    MORE_RESULTS: ClassVar[results | None] = None
     REGIONS: ClassVar[tuple[region, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         fixed: list[operand] = []
+        groups: list[operand | optional | variadic] = []
         attrs: dict[str, attr[Any]] = {}
-        results: list[result] = []
+        outputs: list[result] = []
         regions: list[region] = []
-        for label, item in list(vars(cls).items()):
+        fields: dict[str, Any] = {}
+        for ancestor in reversed(cls.__mro__):
+            fields.update(vars(ancestor))
+        for label, item in fields.items():
+            if label.isupper():  # the tables that this loop makes, found in an ancestor
+                continue
             if isinstance(item, operand):
                 item.label, item.index = label, len(fixed)
                 fixed.append(item)
-            elif isinstance(item, variadic):
+                groups.append(item)
+            elif isinstance(item, variadic | optional):
                 item.label = label
-                cls.VARIADIC = item
+                groups.append(item)
+            elif isinstance(item, results):
+                item.label = label
+                cls.MORE_RESULTS = item
             elif isinstance(item, attr):
                 item.label = label
                 attrs[label] = item
             elif isinstance(item, result):
-                item.label, item.index = label, len(results)
-                results.append(item)
+                item.label, item.index = label, len(outputs)
+                outputs.append(item)
             elif isinstance(item, region):
                 item.label, item.index = label, len(regions)
                 regions.append(item)
         cls.OPERANDS, cls.ATTRS = tuple(fixed), attrs
-        cls.RESULTS, cls.REGIONS = tuple(results), tuple(regions)
-        if cls.VARIADIC is not None:
-            cls.VARIADIC.index = len(fixed)
+        cls.RESULTS, cls.REGIONS, cls.GROUPS = tuple(outputs), tuple(regions), tuple(groups)
+        flexible = [g for g in groups if not isinstance(g, operand)]
+        cls.segmented = len(flexible) > 1 or any(g is not groups[-1] for g in flexible)
+        cls.segmented |= any(isinstance(g, optional) for g in flexible)
+        if cls.segmented:
+            for number, group in enumerate(groups):
+                group.index = number
+        elif flexible and isinstance(flexible[0], variadic):
+            cls.VARIADIC, flexible[0].index = flexible[0], len(fixed)
         if cls.name:
             if cls.name in OPS:
                 raise VerifyError(f"operation {cls.name} is declared twice")
@@ -211,8 +286,10 @@ class Op:
         regions: Sequence[Block] = (),
         loc: Loc | None = None,
         result_types: Sequence[Type] | None = None,
+        segments: Sequence[int] | None = None,
     ) -> None:
         self.operands = tuple(operands)
+        self.segments = tuple(segments) if self.segmented and segments is not None else None
         given = dict(attrs or {})
         self.attrs: dict[str, AttrValue] = {
             label: given.pop(label, a.default) for label, a in self.ATTRS.items()
@@ -224,6 +301,12 @@ class Op:
         self.results: tuple[Value, ...] = ()
         types = self.infer_types() if result_types is None else result_types
         self.results = tuple(Value(t, self) for t in types)
+
+    def group(self, index: int) -> tuple[Value, ...]:
+        """The operands of group `index` of a segmented operation."""
+        assert self.segments is not None, f"{self.name} stores the sizes of its operand groups"
+        start = sum(self.segments[:index])
+        return self.operands[start : start + self.segments[index]]
 
     def infer_types(self) -> Sequence[Type]:
         """The result types; operations with a variable number of results override this."""

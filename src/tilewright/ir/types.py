@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from tilewright.ir.tile_types import TileIrType
 from tilewright.numeric.dtypes import BOOL, DType
 
 
@@ -63,13 +64,14 @@ class TensorMapType:
         return "tensormap"
 
 
-Type = ScalarType | VecType | PtrType | TensorMapType
+Type = ScalarType | VecType | PtrType | TensorMapType | TileIrType
+"""The thread vocabulary's types, and those of the tile vocabulary (`ir/tile_types.py`)."""
 
 
 def element_type(t: Type) -> DType:
     """The element type of a scalar, vector or pointer."""
-    if isinstance(t, TensorMapType):
-        raise TypeError("a tensor map has no element type")
+    if isinstance(t, TensorMapType | TileIrType):
+        raise TypeError(f"{t} has no element type, expected a scalar, vector or pointer")
     return t.dtype
 
 

@@ -1,4 +1,4 @@
-"""Arrays of any framework, as the library needs them: made anew, brought to the host, turned.
+"""Arrays of any framework, as the library needs them: made anew, brought to the host.
 
 NumPy arrays are made by NumPy; torch tensors and CuPy arrays make their own kind (`new_empty`,
 `cupy.empty`), so that a result lies where its inputs lie.  No framework is imported.
@@ -7,7 +7,6 @@ NumPy arrays are made by NumPy; torch tensors and CuPy arrays make their own kin
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from tilewright.errors import LaunchError
 from tilewright.numeric.convert import storage_dtype
 from tilewright.numeric.dtypes import BF16, DType, dtype
-from tilewright.runtime.arrays import ArrayView, as_array
+from tilewright.runtime.arrays import as_array
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,11 +29,6 @@ _TORCH_NAMES = {
     "i8": "int8",
     "u8": "uint8",
 }
-
-
-def transposed(view: ArrayView) -> ArrayView:
-    """The same memory with its two indices exchanged."""
-    return replace(view, shape=view.shape[::-1], strides=view.strides[::-1])
 
 
 def new_array(like: Any, shape: tuple[int, ...], element: str | DType) -> Any:
@@ -56,6 +50,13 @@ def new_array(like: Any, shape: tuple[int, ...], element: str | DType) -> Any:
     raise LaunchError(
         f"no way to make a {row.name} array like {type(like).__name__}", hint="pass out="
     )
+
+
+def zeros(like: Any, shape: tuple[int, ...], element: str | DType) -> Any:
+    """A row-major array of zeros, of the kind of `like`."""
+    made = new_array(like, shape, element)
+    made[...] = 0
+    return made
 
 
 def host_array(obj: Any) -> Array:

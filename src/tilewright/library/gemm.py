@@ -1,29 +1,33 @@
 """The GEMM operation: from arrays to a verified result, on the backend that fits the data.
 
-    D = alpha * A @ B + beta * C        A (M,K), B (K,N), C and D (M,N)
+    D = activation(alpha * A @ B + beta * C + bias)        A (M,K), B (K,N), C and D (M,N)
 
-`gemm` does it all.  `prepare_gemm` stops before the launch: shapes, types, alignment and kernel
-are settled, the output exists, and the result can be run, timed, verified and described.
+Operands with three modes are batches of matrices: (L,M,K), (L,K,N), (L,M,N); one that has two is
+the same for all.  `gemm` does it all.  `prepare_gemm` stops before the launch: shapes, types,
+alignment, kernel and workspace are settled, the output exists, and the result can be run, timed,
+verified and described.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tilewright.arch.target import Target, target
+from tilewright.collective.epilogue.fusion import linear_combination
 from tilewright.compiler import Compiled, compile_function, default_target
 from tilewright.errors import LaunchError
 from tilewright.library import registry
-from tilewright.library.arrays import host_array, new_array, transposed
+from tilewright.library.arrays import host_array, new_array, zeros
+from tilewright.library.operands import GemmViews, check_output, problem_of, read_views
 from tilewright.library.problem import GemmProblem, Operand
 from tilewright.library.reference import Array, Verification, gemm_reference, verify_gemm
 from tilewright.library.registry import GemmPlan
-from tilewright.numeric.dtypes import F32, DType, dtype
-from tilewright.runtime.arrays import ArrayView, as_array
+from tilewright.numeric.dtypes import DType, dtype
+from tilewright.runtime.arrays import as_array
 from tilewright.sim.machine import Report
 from tilewright.sim.options import SimOptions
 
@@ -41,6 +45,9 @@ class PreparedGemm:
     """None where there is nothing to launch: an output without elements."""
     arguments: tuple[Any, ...]
     operands: tuple[Any, Any, Any]
+    bias: Any = None
+    workspace_bytes: int = 0
+    """Of a split K: partial sums and counters, in the memory of the operands."""
 
     def run(self, stream: Any = None, options: SimOptions | None = None) -> Report | None:
         """Computes `out`; returns the simulator's report, or None from a GPU."""
@@ -62,8 +69,11 @@ class PreparedGemm:
         a, b, c = (host_array(x) if x is not None else None for x in self.operands)
         assert a is not None, "A is always given"
         assert b is not None, "B is always given"
-        reference, size = gemm_reference(a, b, c, self.alpha, self.beta)
+        bias = host_array(self.bias) if self.bias is not None else None
         problem = self.plan.problem
+        reference, size = gemm_reference(
+            a, b, c, self.alpha, self.beta, bias=bias, activation=problem.activation
+        )
         return verify_gemm(host_array(self.out), reference, size, problem.k, problem.d.dtype)
 
 
@@ -74,6 +84,8 @@ def gemm(
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
+    bias: Any = None,
+    activation: str = "",
     out: Any = None,
     out_dtype: str | DType | None = None,
     kernel: str = "",
@@ -81,15 +93,17 @@ def gemm(
     backend: str = "auto",
     stream: Any = None,
 ) -> Any:
-    """`alpha * a @ b + beta * c`, accumulated in f32.
+    """`activation(alpha * a @ b + beta * c + bias)`, accumulated in f32.
 
-    Shapes: a (M,K), b (K,N), c and the result (M,N); any sizes from 0 up, any strides.
+    Shapes: a (M,K), b (K,N), c and the result (M,N), bias (N,); any sizes from 0 up, any strides.
+            With batches (L,M,K), (L,K,N), (L,M,N); what lacks the L is the same for all.
     Types:  f16, bf16 or f32 inputs of one type; the result has that type unless `out` or
             `out_dtype` says otherwise.
     Where:  GPU arrays run on their GPU, all others in the simulator (`backend` 'gpu' or 'sim'
-            insists).  With `beta` 0, `c` is never read and may be absent.
-    Raises: LaunchError for shapes that do not agree, a type that no kernel has, or a `kernel`
-            that does not fit, naming operand, needed and actual.
+            insists).  With `beta` 0, `c` is never read and may be absent; with `alpha` 0, neither
+            `a` nor `b` is.
+    Raises: LaunchError for shapes that do not agree, a type that no kernel has, an activation
+            that does not exist, or a `kernel` that does not fit, naming operand, needed and actual.
 
     >>> import numpy as np
     >>> a = np.ones((32, 16), np.float16); b = np.full((16, 8), 0.5, np.float16)
@@ -102,6 +116,8 @@ def gemm(
         c,
         alpha=alpha,
         beta=beta,
+        bias=bias,
+        activation=activation,
         out=out,
         out_dtype=out_dtype,
         kernel=kernel,
@@ -119,6 +135,8 @@ def prepare_gemm(
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
+    bias: Any = None,
+    activation: str = "",
     out: Any = None,
     out_dtype: str | DType | None = None,
     kernel: str = "",
@@ -127,92 +145,64 @@ def prepare_gemm(
     arch: str = "",
 ) -> PreparedGemm:
     """Everything that `gemm` does before the launch."""
-    va, vb = as_array(a, "argument 1 (a)"), as_array(b, "argument 2 (b)")
-    m, n, k = _sizes(va, vb)
+    activation = "" if activation == "identity" else activation
+    tree = linear_combination(beta != 0, bias is not None, activation)
     if beta == 0:
         c = None
     elif c is None:
         raise LaunchError(f"gemm: beta = {beta} needs C, got none", hint="pass c=, or beta=0")
-    vc = as_array(c, "argument 3 (c)") if c is not None else None
+    if alpha == 0:  # no product: there is nothing that a kernel could be chosen for
+        kernel, config = "", None
+    views = read_views(a, b, c, bias, alpha)
     if out is None:
-        out = new_array(a, (m, n), dtype(out_dtype).name if out_dtype else va.dtype)
-    vd = as_array(out, "out")
-    for view, name in ((vc, "c"), (vd, "out")):
-        if view is not None and tuple(view.shape) != (m, n):
-            raise LaunchError(f"gemm: {name} has shape {tuple(view.shape)}, expected ({m}, {n})")
-    device = _one_device({"a": va, "b": vb, "c": vc, "out": vd})
-    chosen = backend if backend != "auto" else ("gpu" if device != "cpu" else "sim")
+        out = new_array(a, views.out_shape, dtype(out_dtype).name if out_dtype else views.a.dtype)
+    views = check_output(views, as_array(out, "out"))
+    chosen = _backend(backend, views.device)
+    on = target(arch) if arch else default_target(views.device)
+    plan = registry.plan(problem_of(views, activation), on, kernel, config)
+    operands = (a, b, c)
+    if 0 in views.out_shape:
+        return PreparedGemm(plan, chosen, alpha, beta, out, None, (), operands, bias)
+    workspace, nbytes = _workspace(plan, a)
+    scalars = (float(alpha), float(beta)) if c is not None else (float(alpha),)
+    arguments = (*_arguments(plan, views), scalars, workspace, plan.seen.majors, tree, plan.config)
+    compiled = compile_function(registry.KERNELS[plan.kernel].host, *arguments, target=on)
+    return PreparedGemm(plan, chosen, alpha, beta, out, compiled, arguments, operands, bias, nbytes)
+
+
+def _backend(asked: str, device: str) -> str:
+    chosen = asked if asked != "auto" else ("gpu" if device != "cpu" else "sim")
     if chosen not in ("gpu", "sim"):
-        raise LaunchError(f"backend {backend!r}: expected 'auto', 'gpu' or 'sim'")
+        raise LaunchError(f"backend {asked!r}: expected 'auto', 'gpu' or 'sim'")
     if (chosen == "gpu") != (device != "cpu"):
         raise LaunchError(
             f"backend {chosen!r} does not fit arrays on {device}",
             hint="pass GPU arrays (torch, CuPy) to run on a GPU, NumPy arrays to simulate",
         )
-    on = target(arch) if arch else default_target(device)
-    problem = _problem(m, n, k, va, vb, vc, vd)
-    plan = registry.plan(problem, on, kernel, config)
-    operands = (a, b, c)
-    if m == 0 or n == 0:
-        return PreparedGemm(plan, chosen, alpha, beta, out, None, (), operands)
-    # CuTe's convention: B is (N,K).
-    mb = transposed(vb)
-    arguments = (va, mb, vc, vd, float(alpha), float(beta), plan.config)
-    compiled = compile_function(registry.KERNELS[plan.kernel].host, *arguments, target=on)
-    return PreparedGemm(plan, chosen, alpha, beta, out, compiled, arguments, operands)
+    return chosen
 
 
-def _sizes(a: ArrayView, b: ArrayView) -> tuple[int, int, int]:
-    for view, name in ((a, "a"), (b, "b")):
-        if len(view.shape) != 2:
-            raise LaunchError(f"gemm: {name} has shape {tuple(view.shape)}, expected a matrix")
-    if a.shape[1] != b.shape[0]:
-        raise LaunchError(
-            f"gemm: a is {a.shape[0]}x{a.shape[1]} and b is {b.shape[0]}x{b.shape[1]}: "
-            f"K = {a.shape[1]} and {b.shape[0]} do not agree",
-            hint="b is (K, N); a weight stored (N, K) is passed transposed, as b.T",
-        )
-    return a.shape[0], b.shape[1], a.shape[1]
+def _arguments(plan: GemmPlan, views: GemmViews) -> tuple[Any, ...]:
+    """A (M,K,L), B (N,K,L), D (M,N,L) and what the epilogue loads, as the kernel wants them."""
+    seen = views.transposed() if plan.swapped else views
+    tensors = tuple(x for x in (seen.c, seen.bias) if x is not None)
+    return seen.a, seen.b, seen.d, tensors
 
 
-def _one_device(views: dict[str, ArrayView | None]) -> str:
-    devices = {name: v.device for name, v in views.items() if v is not None}
-    if len(set(devices.values())) > 1:
-        places = ", ".join(f"{name} on {device}" for name, device in devices.items())
-        raise LaunchError(f"gemm: all arrays must be on one device, got {places}")
-    return next(iter(devices.values()))
-
-
-def _problem(
-    m: int, n: int, k: int, a: ArrayView, b: ArrayView, c: ArrayView | None, d: ArrayView
-) -> GemmProblem:
-    if a.dtype != b.dtype:
-        raise LaunchError(f"gemm: a is {a.dtype} and b is {b.dtype}, expected one element type")
-    if c is not None and c.dtype != d.dtype:
-        raise LaunchError(f"gemm: c is {c.dtype} and the output {d.dtype}, expected one type")
-    return GemmProblem(
-        m,
-        n,
-        k,
-        _operand("A", a, "K", "M"),
-        _operand("B", b, "N", "K"),
-        _operand("D", d, "N", "M"),
-        _operand("C", c, "N", "M") if c is not None else None,
-        F32,
-    )
-
-
-def _operand(name: str, view: ArrayView, row: str, column: str) -> Operand:
-    """Reads major, pitch and alignment off an array; `row` is contiguous in a row-major one."""
-    s0, s1 = view.strides
-    row_major = s1 == 1 or view.shape[1] == 1
-    column_major = (s0 == 1 or view.shape[0] == 1) and not (s1 == 1 and view.shape[1] > 1)
-    align = min(view.pointer & -view.pointer, 16) if view.pointer else 16
-    if column_major and not (row_major and s0 != 1):
-        return Operand(name, dtype(view.dtype), column, s1, align)
-    if row_major:
-        return Operand(name, dtype(view.dtype), row, s0, align)
-    return Operand(name, dtype(view.dtype), "strided", 0, align)
+def _workspace(plan: GemmPlan, like: Any) -> tuple[tuple[Any, ...], int]:
+    """The workspace of a split K, (partial sums, counters), and its bytes; else nothing."""
+    shape = plan.workspace_shape
+    if shape is None:
+        return (), 0
+    slots, parts, elements = shape
+    size = slots * parts * elements
+    # One buffer, so that the counters lie on the sums' own page.
+    whole = as_array(zeros(like, (size + slots,), "f32"))
+    steps = (1, elements, elements * parts)
+    partials = replace(whole, shape=(elements, parts, slots), strides=steps)
+    at = whole.pointer + 4 * size
+    counters = replace(whole, pointer=at, shape=(slots,), strides=(1,), dtype="i32")
+    return (partials, counters), 4 * whole.size
 
 
 def random_operands(
@@ -222,10 +212,11 @@ def random_operands(
     rng = np.random.default_rng(seed)
 
     def array(rows: int, cols: int, operand: Operand, row_major: str) -> Array:
-        shape = (rows, cols) if operand.major == row_major else (cols, rows)
+        matrix = (rows, cols) if operand.major == row_major else (cols, rows)
+        shape = (problem.batch, *matrix) if operand.batch_pitch else matrix
         data: Array = new_array(np.empty(0), shape, operand.dtype.name)
         data[...] = rng.standard_normal(shape, dtype=np.float32).astype(data.dtype)
-        return data if operand.major == row_major else data.T
+        return data if operand.major == row_major else np.swapaxes(data, -1, -2)
 
     a = array(problem.m, problem.k, problem.a, "K")
     b = array(problem.k, problem.n, problem.b, "N")

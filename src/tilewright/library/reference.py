@@ -8,6 +8,8 @@ relative to the sum of magnitudes, plus half an ulp of the output type.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,24 +38,53 @@ class Verification:
 
 
 def gemm_reference(
-    a: Array, b: Array, c: Array | None, alpha: float, beta: float
+    a: Array,
+    b: Array,
+    c: Array | None,
+    alpha: float,
+    beta: float,
+    *,
+    bias: Array | None = None,
+    activation: str = "",
 ) -> tuple[Array, Array]:
-    """`alpha * a @ b + beta * c` in float64, and the same sum taken over magnitudes.
+    """`activation(alpha * a @ b + beta * c + bias)` in float64, and the sum over magnitudes.
 
-    Shapes: a (M,K), b (K,N), c (M,N) or None.  With beta = 0, `c` is not read; with alpha = 0 or
-    K = 0, neither `a` nor `b` is.
+    Shapes: a (M,K), b (K,N), c (M,N) or None, bias (N,) or None; each of a, b, c may have a batch
+    in front.  With beta = 0, `c` is not read; with alpha = 0 or K = 0, neither `a` nor `b` is.
     """
-    m, n = a.shape[0], b.shape[1]
-    out = np.zeros((m, n))
-    size = np.zeros((m, n))
-    if alpha != 0 and a.shape[1]:
+    batch = max((x.shape[:-2] for x in (a, b)), key=len)
+    shape = (*batch, a.shape[-2], b.shape[-1])
+    out = np.zeros(shape)
+    size = np.zeros(shape)
+    if alpha != 0 and a.shape[-1]:
         a64, b64 = a.astype(np.float64), b.astype(np.float64)
         out = alpha * (a64 @ b64)
         size = abs(alpha) * (np.abs(a64) @ np.abs(b64))
     if beta != 0 and c is not None:
         c64 = c.astype(np.float64)
         out, size = out + beta * c64, size + abs(beta * c64)
-    return out, size
+    if bias is not None:
+        bias64 = bias.astype(np.float64)
+        out, size = out + bias64, size + np.abs(bias64)
+    # No activation is steeper than 1.13, and the functions themselves are good to 2^-20.
+    return (ACTIVATIONS[activation](out), 2 * size) if activation else (out, size)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return np.asarray(x * _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "gelu": lambda x: 0.5 * x * (1.0 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))),
+    "gelu_tanh": _gelu_tanh,
+    "silu": lambda x: np.asarray(x * _sigmoid(x)),
+}
+"""The activations of `collective.epilogue.fusion`, on the host."""
 
 
 def verify_gemm(out: Array, reference: Array, size: Array, k: int, dtype: DType) -> Verification:

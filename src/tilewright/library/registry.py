@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tilewright.arch.target import Target
 from tilewright.errors import LaunchError
+from tilewright.library.configs import CONSUMERS, WARPGROUP
 from tilewright.library.kernels import simt_gemm, sm80_gemm, sm90_gemm
 from tilewright.library.problem import GemmProblem
 
@@ -44,13 +45,34 @@ class GemmPlan:
     config: Any
     passed_over: tuple[str, ...]
 
+    @property
+    def swapped(self) -> bool:
+        """Whether the kernel computes the transposed problem."""
+        return bool(getattr(self.config, "swap_operands", False))
+
+    @property
+    def seen(self) -> GemmProblem:
+        """The problem as the kernel sees it."""
+        return self.problem.transposed() if self.swapped else self.problem
+
+    @property
+    def workspace_shape(self) -> tuple[int, int, int] | None:
+        """(slots, parts, elements) of the partial sums of a split K; None without one.
+
+        A slot is one consumer's share of a tile.
+        """
+        parts = getattr(self.config, "split_k", 1)
+        if parts == 1:
+            return None
+        bm, bn, _ = self.config.tile_shape_mnk
+        tiles = -(-self.seen.m // bm) * -(-self.seen.n // bn) * self.seen.batch
+        return tiles * CONSUMERS, parts, self.config.accumulators * WARPGROUP
+
     def __str__(self) -> str:
         return f"{self.kernel} on {self.target.name}: {self.config}"
 
 
-def plan(
-    problem: GemmProblem, target: Target, kernel: str = "", config: Any = None
-) -> GemmPlan:
+def plan(problem: GemmProblem, target: Target, kernel: str = "", config: Any = None) -> GemmPlan:
     """The plan for a problem: the named kernel, or the best one that fits.
 
     Raises: LaunchError if the kernel does not exist, or does not fit, with the reason.

@@ -125,9 +125,9 @@ DEV void tma_store_2d(const TensorMap* map, u32 src, int x, int y) {
 }
 DEV void tma_commit() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
 extern "C" __global__ void __launch_bounds__(384, 1)
-sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1,
-    const __grid_constant__ TensorMap tma_b, int mB_0, int mB_1,
-    const __grid_constant__ TensorMap tma_d, int mD_0, int mD_1, float alpha, float beta) {
+sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, int mA_2,
+    const __grid_constant__ TensorMap tma_b, int mB_0, int mB_1, int mB_2,
+    const __grid_constant__ TensorMap tma_d, int mD_0, int mD_1, int mD_2, float scalars) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int tid_x = threadIdx.x;
   const int warp_idx = __shfl_sync(0xffffffffu, tid_x >> 5, 0);
@@ -157,10 +157,10 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1,
       int index = 0;
       int phase = 1;
       #pragma unroll 1
-      for (int tile = blockIdx.x; tile < v1 * v2; tile += gridDim.x) {
+      for (int number = blockIdx.x; number < v1 * v2; number += gridDim.x) {
         const int per_group = 16 * v2;
-        const int group = floor_div<int>(tile, per_group);
-        const int inside = tile - group * per_group;
+        const int group = floor_div<int>(number, per_group);
+        const int inside = number - group * per_group;
         const int first_row = group * 16;
         const int rows = min(v1 - first_row, 16);
         const int column = floor_div<int>(inside, rows);
@@ -170,9 +170,9 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1,
           u64* v4 = barriers + index;
           mbarrier_wait(smem_u32(v4 + 4), (u32)phase);
           mbarrier_arrive_expect_tx(smem_u32(v4), 49152);
-          const int v5 = k * 64;
-          tma_load_2d(smem_u32(sA + index * 8192), &tma_a, smem_u32(v4), v5, v3 * 128);
-          tma_load_2d(smem_u32(sB + index * 16384), &tma_b, smem_u32(v4), v5, column * 256);
+          const int a = k * 64;
+          tma_load_2d(smem_u32(sA + index * 8192), &tma_a, smem_u32(v4), a, v3 * 128);
+          tma_load_2d(smem_u32(sB + index * 16384), &tma_b, smem_u32(v4), a, column * 256);
           const int following = index + 1;
           const bool wrapped = following == 4;
           index = wrapped ? 0 : following;
@@ -182,24 +182,26 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1,
     }
   } else {
     setmaxnreg_inc<232>();
-    const int consumer = role - 1;
-    const int v6 = tid_x & 127;
-    const int v7 = v6 >> 4;
-    const int v8 = (v6 & 15) * 64 + (v7 & 1) * 8;
-    bf16* v9 = sD + (v7 >> 1) * 1024;
-    const int v10 = v8 ^ ((v8 & 448) >> 3);
+    const int part = role - 1;
+    const int v5 = tid_x & 127;
+    const bool v6 = (v5 & 31) == 0;
+    const u32 a = ((smem_u32(sA + part * 4096) & 0x3ffff) >> 4) | 0x10000;
+    const u32 b = ((smem_u32(sB) & 0x3ffff) >> 4) | 0x10000;
+    float acc_boxes[128];
+    bf16* own = sD + part * 8192;
+    const int v7 = 1 + part;
+    const int v8 = v5 >> 4;
+    const int v9 = (v5 & 15) * 64 + (v8 & 1) * 8;
+    bf16* into = own + (v8 >> 1) * 1024;
+    const int v10 = v9 ^ ((v9 & 448) >> 3);
     alignas(16) bf16 r[32];
-    const u32 tCrA = ((smem_u32(sA + consumer * 4096) & 0x3ffff) >> 4) | 0x10000;
-    const u32 tCrB = ((smem_u32(sB) & 0x3ffff) >> 4) | 0x10000;
-    float acc[128];
-    const bool first_lane = (v6 & 31) == 0;
     int index = 0;
     int phase = 0;
     #pragma unroll 1
-    for (int tile = blockIdx.x; tile < v1 * v2; tile += gridDim.x) {
+    for (int number = blockIdx.x; number < v1 * v2; number += gridDim.x) {
       const int per_group = 16 * v2;
-      const int group = floor_div<int>(tile, per_group);
-      const int inside = tile - group * per_group;
+      const int group = floor_div<int>(number, per_group);
+      const int inside = number - group * per_group;
       const int first_row = group * 16;
       const int rows = min(v1 - first_row, 16);
       const int column = floor_div<int>(inside, rows);
@@ -209,16 +211,16 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1,
         mbarrier_wait(smem_u32(barriers + index), (u32)phase);
         wgmma_fence();
         const bool v11 = k > 0;
-        const u32 a = tCrA + (u32)(index * 1024);
-        const u32 b = tCrB + (u32)(index * 2048);
-        wgmma_m64n256k16_f32_bf16_bf16(acc, (u64)a | 0x4000004000000000ull, (u64)b | 0x4000004000000000ull, v11);
-        wgmma_m64n256k16_f32_bf16_bf16(acc, (u64)(a + 2) | 0x4000004000000000ull, (u64)(b + 2) | 0x4000004000000000ull, true);
-        wgmma_m64n256k16_f32_bf16_bf16(acc, (u64)(a + 4) | 0x4000004000000000ull, (u64)(b + 4) | 0x4000004000000000ull, true);
-        wgmma_m64n256k16_f32_bf16_bf16(acc, (u64)(a + 6) | 0x4000004000000000ull, (u64)(b + 6) | 0x4000004000000000ull, true);
+        const u32 a_1 = a + (u32)(index * 1024);
+        const u32 b_1 = b + (u32)(index * 2048);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)a_1 | 0x4000004000000000ull, (u64)b_1 | 0x4000004000000000ull, v11);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 2) | 0x4000004000000000ull, (u64)(b_1 + 2) | 0x4000004000000000ull, true);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 4) | 0x4000004000000000ull, (u64)(b_1 + 4) | 0x4000004000000000ull, true);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 6) | 0x4000004000000000ull, (u64)(b_1 + 6) | 0x4000004000000000ull, true);
         wgmma_commit();
         wgmma_wait<1>();
         if (v11) {
-          if (first_lane) {
+          if (v6) {
             mbarrier_arrive(smem_u32(barriers + previous + 4));
           }
         }
@@ -228,90 +230,123 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1,
         index = wrapped ? 0 : following;
         phase ^= (int)wrapped;
       }
-      wgmma_wait<0>(acc);
-      if (first_lane) {
+      wgmma_wait<0>(acc_boxes);
+      if (v6) {
         mbarrier_arrive(smem_u32(barriers + previous + 4));
       }
-      const int v12 = (first_row + (inside - column * rows)) * 128 + consumer * 64;
-      const int v13 = column * 256;
-      const bool v14 = v6 == 0;
-      if (v14) {
+      const int tile_m = (first_row + (inside - column * rows)) * 2 + part;
+      const int v12 = column * 4;
+      const bool v13 = v5 == 0;
+      if (v13) {
         tma_wait_read<0>();
       }
-      const u32 v15 = 1 + consumer;
-      barrier_sync(v15, 128);
+      const u32 v14 = v7;
+      barrier_sync(v14, 128);
+      const int v15 = tile_m * 64;
       #pragma unroll
-      for (int i = 0; i < 32; i += 2) {
-        *(u32*)(r + i) = pack_bf16(acc[i] * alpha, acc[i + 1] * alpha);
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i) = pack_bf16(acc_boxes[i] * scalars, acc_boxes[i + 1] * scalars);
       }
-      const int v16 = consumer * 2;
-      const int v17 = v16 * 4096;
-      bf16* buffer = v9 + v17;
-      bf16* v18 = buffer + v10;
-      stmatrix_x4(smem_u32(v18), r);
-      const int v19 = v10 ^ 16;
-      bf16* v20 = buffer + v19;
-      stmatrix_x4(smem_u32(v20), r + 8);
-      const int v21 = v10 ^ 32;
-      bf16* v22 = buffer + v21;
-      stmatrix_x4(smem_u32(v22), r + 16);
-      const int v23 = v10 ^ 48;
-      bf16* v24 = buffer + v23;
-      stmatrix_x4(smem_u32(v24), r + 24);
       #pragma unroll
-      for (int i = 0; i < 32; i += 2) {
-        *(u32*)(r + i) = pack_bf16(acc[i + 32] * alpha, acc[i + 33] * alpha);
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 8) = pack_bf16(acc_boxes[i + 8] * scalars, acc_boxes[i + 9] * scalars);
       }
-      const int v25 = (v16 + 1) * 4096;
-      bf16* buffer_1 = v9 + v25;
-      bf16* v26 = buffer_1 + v10;
-      stmatrix_x4(smem_u32(v26), r);
-      bf16* v27 = buffer_1 + v19;
-      stmatrix_x4(smem_u32(v27), r + 8);
-      bf16* v28 = buffer_1 + v21;
-      stmatrix_x4(smem_u32(v28), r + 16);
-      bf16* v29 = buffer_1 + v23;
-      stmatrix_x4(smem_u32(v29), r + 24);
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 16) = pack_bf16(acc_boxes[i + 16] * scalars, acc_boxes[i + 17] * scalars);
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 24] * scalars, acc_boxes[i + 25] * scalars);
+      }
+      bf16* v16 = into + v10;
+      stmatrix_x4(smem_u32(v16), r);
+      bf16* v17 = into + (v10 ^ 16);
+      stmatrix_x4(smem_u32(v17), r + 8);
+      bf16* v18 = into + (v10 ^ 32);
+      stmatrix_x4(smem_u32(v18), r + 16);
+      bf16* v19 = into + (v10 ^ 48);
+      stmatrix_x4(smem_u32(v19), r + 24);
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i) = pack_bf16(acc_boxes[i + 32] * scalars, acc_boxes[i + 33] * scalars);
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 8) = pack_bf16(acc_boxes[i + 40] * scalars, acc_boxes[i + 41] * scalars);
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 16) = pack_bf16(acc_boxes[i + 48] * scalars, acc_boxes[i + 49] * scalars);
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 56] * scalars, acc_boxes[i + 57] * scalars);
+      }
+      stmatrix_x4(smem_u32(v16 + 4096), r);
+      stmatrix_x4(smem_u32(v17 + 4096), r + 8);
+      stmatrix_x4(smem_u32(v18 + 4096), r + 16);
+      stmatrix_x4(smem_u32(v19 + 4096), r + 24);
       fence_proxy_async_shared();
-      barrier_sync(v15, 128);
-      if (v14) {
-        const int v30 = v13 >> 6;
-        const int v31 = (v12 >> 6) * 64;
-        tma_store_2d(&tma_d, smem_u32(sD + v17), v30 * 64, v31);
-        tma_store_2d(&tma_d, smem_u32(sD + v25), (v30 + 1) * 64, v31);
+      barrier_sync(v14, 128);
+      if (v13) {
+        tma_store_2d(&tma_d, smem_u32(own), v12 * 64, v15);
+        tma_store_2d(&tma_d, smem_u32(own + 4096), (v12 + 1) * 64, v15);
         tma_commit();
       }
-      if (v14) {
+      if (v13) {
         tma_wait_read<0>();
       }
-      barrier_sync(v15, 128);
+      barrier_sync(v14, 128);
       #pragma unroll
-      for (int i = 0; i < 32; i += 2) {
-        *(u32*)(r + i) = pack_bf16(acc[i + 64] * alpha, acc[i + 65] * alpha);
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i) = pack_bf16(acc_boxes[i + 64] * scalars, acc_boxes[i + 65] * scalars);
       }
-      stmatrix_x4(smem_u32(v18), r);
-      stmatrix_x4(smem_u32(v20), r + 8);
-      stmatrix_x4(smem_u32(v22), r + 16);
-      stmatrix_x4(smem_u32(v24), r + 24);
       #pragma unroll
-      for (int i = 0; i < 32; i += 2) {
-        *(u32*)(r + i) = pack_bf16(acc[i + 96] * alpha, acc[i + 97] * alpha);
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 8) = pack_bf16(acc_boxes[i + 72] * scalars, acc_boxes[i + 73] * scalars);
       }
-      stmatrix_x4(smem_u32(v26), r);
-      stmatrix_x4(smem_u32(v27), r + 8);
-      stmatrix_x4(smem_u32(v28), r + 16);
-      stmatrix_x4(smem_u32(v29), r + 24);
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 16) = pack_bf16(acc_boxes[i + 80] * scalars, acc_boxes[i + 81] * scalars);
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 88] * scalars, acc_boxes[i + 89] * scalars);
+      }
+      stmatrix_x4(smem_u32(v16), r);
+      stmatrix_x4(smem_u32(v17), r + 8);
+      stmatrix_x4(smem_u32(v18), r + 16);
+      stmatrix_x4(smem_u32(v19), r + 24);
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i) = pack_bf16(acc_boxes[i + 96] * scalars, acc_boxes[i + 97] * scalars);
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 8) = pack_bf16(acc_boxes[i + 104] * scalars, acc_boxes[i + 105] * scalars);
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 16) = pack_bf16(acc_boxes[i + 112] * scalars, acc_boxes[i + 113] * scalars);
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 120] * scalars, acc_boxes[i + 121] * scalars);
+      }
+      stmatrix_x4(smem_u32(v16 + 4096), r);
+      stmatrix_x4(smem_u32(v17 + 4096), r + 8);
+      stmatrix_x4(smem_u32(v18 + 4096), r + 16);
+      stmatrix_x4(smem_u32(v19 + 4096), r + 24);
       fence_proxy_async_shared();
-      barrier_sync(v15, 128);
-      if (v14) {
-        const int v32 = v13 >> 6;
-        const int v33 = (v12 >> 6) * 64;
-        tma_store_2d(&tma_d, smem_u32(sD + v17), (v32 + 2) * 64, v33);
-        tma_store_2d(&tma_d, smem_u32(sD + v25), (v32 + 3) * 64, v33);
+      barrier_sync(v14, 128);
+      if (v13) {
+        tma_store_2d(&tma_d, smem_u32(own), (v12 + 2) * 64, v15);
+        tma_store_2d(&tma_d, smem_u32(own + 4096), (v12 + 3) * 64, v15);
         tma_commit();
       }
     }
-    if (v6 == 0) {
+    if (v5 == 0) {
       tma_wait_read<0>();
     }
   }

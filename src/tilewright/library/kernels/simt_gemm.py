@@ -1,6 +1,6 @@
 """GEMM on the ordinary float units: one fused multiply-add at a time.
 
-    D[M,N] = alpha * A[M,K] * B[N,K]^T + beta * C[M,N]
+    D[M,N,L] = epilogue(A[M,K,L] * B[N,K,L]^T)
 
 Each block computes a tile of D, each thread an 8x8 part of it, in f32.  Tiles of A and B are
 converted to f32 on their way into shared memory.  Nothing is assumed of the operands: any float
@@ -11,12 +11,15 @@ to read first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright import cute, dsl
 from tilewright.arch.target import Target
-from tilewright.collective.scheduler import RasterScheduler
+from tilewright.collective.epilogue.direct import DirectStore
+from tilewright.collective.epilogue.fusion import Fusion
+from tilewright.collective.scheduler import RasterScheduler, batch_count
 from tilewright.cute import nvgpu
-from tilewright.dsl import Constexpr, Float32, const_expr, range_constexpr
+from tilewright.dsl import Constexpr, Float32, range_constexpr
 from tilewright.library.problem import GemmProblem
 from tilewright.utils import SmemAllocator
 
@@ -45,20 +48,22 @@ class SimtGemmConfig:
 
 @cute.kernel
 def simt_gemm_kernel(
-    mA: cute.Tensor,  # (M, K)
-    mB: cute.Tensor,  # (N, K)
-    mC: cute.Tensor | None,  # (M, N)
-    mD: cute.Tensor,  # (M, N)
-    alpha: Float32,
-    beta: Float32,
+    mA: cute.Tensor,  # (M, K, L)
+    mB: cute.Tensor,  # (N, K, L)
+    mD: cute.Tensor,  # (M, N, L)
+    tensors: Any,
+    scalars: Any,
     tiled_mma: cute.TiledMma,
+    tree: Constexpr,
     config: Constexpr,
 ) -> None:
     bm, bn, bk = config.tile_shape_mnk
     tidx, _, _ = cute.arch.thread_idx()
-    m, n = mD.shape
-    scheduler = RasterScheduler(cute.ceil_div(m, bm), cute.ceil_div(n, bn), config.raster)
-    tile_m, tile_n = scheduler.tile_at(cute.arch.block_idx()[0])
+    m, n, _ = mD.shape
+    batches = batch_count(mD)
+    scheduler = RasterScheduler(cute.ceil_div(m, bm), cute.ceil_div(n, bn), config.raster, batches)
+    tile = scheduler.tile_at(cute.arch.block_idx()[0])
+    own_A, own_B = mA[None, None, tile.batch], mB[None, None, tile.batch]  # (M, K), (N, K)
 
     smem = SmemAllocator()
     column_A = cute.make_layout((bm, bk), stride=(1, bm + PAD))
@@ -74,15 +79,16 @@ def simt_gemm_kernel(
     acc = thr_mma.make_fragment_C(thr_mma.partition_shape_C((bm, bn)))
     acc.fill(0.0)
     for k_tile in dsl.range(cute.ceil_div(mA.shape[1], bk), unroll=1):
-        load_tile(mA, sA, tile_m, k_tile, (bm, bk), tidx)
-        load_tile(mB, sB, tile_n, k_tile, (bn, bk), tidx)
+        load_tile(own_A, sA, tile.m, k_tile, (bm, bk), tidx)
+        load_tile(own_B, sB, tile.n, k_tile, (bn, bk), tidx)
         cute.arch.sync_threads()
         for k in dsl.range(bk, unroll_full=True):
             cute.autovec_copy(tCsA[None, None, k], tCrA)
             cute.autovec_copy(tCsB[None, None, k], tCrB)
             cute.gemm(tiled_mma, acc, tCrA, tCrB, acc)
         cute.arch.sync_threads()
-    store_tile(thr_mma, acc, mC, mD, tile_m, tile_n, (bm, bn), alpha, beta)
+    store = DirectStore(thr_mma, mD, Fusion(tree, tensors, scalars), (bm, bn))
+    store.tile(acc, tile.m, tile.n, tile.batch)
 
 
 @cute.jit
@@ -102,27 +108,15 @@ def load_tile(mX, sX, tile, k_tile, shape, thread):
 
 
 @cute.jit
-def store_tile(thr_mma, acc, mC, mD, tile_m, tile_n, tile, alpha, beta):
-    """Writes this thread's accumulators to D, each where it lies inside."""
-    gD = cute.local_tile(mD, tile, (tile_m, tile_n))
-    cD = cute.local_tile(cute.make_identity_tensor(mD.shape), tile, (tile_m, tile_n))
-    tCgD, tCcD = thr_mma.partition_C(gD), thr_mma.partition_C(cD)
-    for i in range_constexpr(cute.size(acc)):
-        if cute.elem_less(tCcD[i], mD.shape):
-            out = acc[i] * alpha
-            if const_expr(mC is not None):
-                out = out + mC[tCcD[i]].to(Float32) * beta
-            tCgD[i] = out.to(mD.element_type)
-
-
-@cute.jit
 def host(
-    mA: cute.Tensor,  # (M, K)
-    mB: cute.Tensor,  # (N, K)
-    mC: cute.Tensor | None,  # (M, N)
-    mD: cute.Tensor,  # (M, N)
-    alpha: Float32,
-    beta: Float32,
+    mA: cute.Tensor,  # (M, K, L)
+    mB: cute.Tensor,  # (N, K, L)
+    mD: cute.Tensor,  # (M, N, L)
+    tensors: Any,  # what the epilogue loads, each (M, N, L)
+    scalars: Any,
+    workspace: Any,
+    majors: Constexpr,
+    tree: Constexpr,
     config: Constexpr,
 ) -> None:
     """Launches one block for each tile of D."""
@@ -135,9 +129,10 @@ def host(
         # Each thread owns runs of four rows and four columns: vector loads from shared memory.
         permutation_mnk=(rows, columns, None),
     )
-    m, n = mD.shape
-    tiles = cute.ceil_div(m, bm) * cute.ceil_div(n, bn)
-    simt_gemm_kernel(mA, mB, mC, mD, alpha, beta, tiled_mma, config).launch(
+    m, n, _ = mD.shape
+    batches = batch_count(mD)
+    tiles = cute.ceil_div(m, bm) * cute.ceil_div(n, bn) * batches
+    simt_gemm_kernel(mA, mB, mD, tensors, scalars, tiled_mma, tree, config).launch(
         grid=(tiles, 1, 1), block=(THREADS, 1, 1)
     )
 

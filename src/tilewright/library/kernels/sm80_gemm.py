@@ -1,22 +1,25 @@
 """Ampere GEMM: cp.async in several stages, ldmatrix, mma.sync.
 
-    D[M,N] = alpha * A[M,K] * B[N,K]^T + beta * C[M,N]
+    D[M,N,L] = epilogue(A[M,K,L] * B[N,K,L]^T)
 
 Each block computes one tile of D with a grid of warps.  Tiles of A and B travel to a ring
 of swizzled shared-memory stages by cp.async, a few k tiles ahead; what lies outside of A and B
 arrives as zeros.  Fragments are loaded one k step ahead of the mma that uses them.
 
-Operands are 16-bit with K contiguous and rows at multiples of 16 bytes; D and C have N contiguous
-and are 16-bit or f32; M, N and K are free.
+Operands are 16-bit with K contiguous and rows at multiples of 16 bytes; D is 16-bit or f32, in any
+layout; M, N and K are free.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright import cute, dsl
 from tilewright.arch.target import Target
-from tilewright.collective.scheduler import RasterScheduler
+from tilewright.collective.epilogue.direct import DirectStore
+from tilewright.collective.epilogue.fusion import Fusion
+from tilewright.collective.scheduler import RasterScheduler, batch_count
 from tilewright.cute.nvgpu import cpasync, warp, warpgroup
 from tilewright.dsl import Boolean, Constexpr, Float32, Int32, const_expr, range_constexpr
 from tilewright.library.problem import GemmProblem
@@ -55,29 +58,31 @@ class Sm80GemmConfig:
 
 @cute.kernel
 def sm80_gemm_kernel(
-    mA: cute.Tensor,  # (M, K)
-    mB: cute.Tensor,  # (N, K)
-    mC: cute.Tensor | None,  # (M, N)
-    mD: cute.Tensor,  # (M, N)
-    alpha: Float32,
-    beta: Float32,
+    mA: cute.Tensor,  # (M, K, L)
+    mB: cute.Tensor,  # (N, K, L)
+    mD: cute.Tensor,  # (M, N, L)
+    tensors: Any,
+    scalars: Any,
     tiled_mma: cute.TiledMma,
     sA_layout: cute.ComposedLayout,
     sB_layout: cute.ComposedLayout,
+    tree: Constexpr,
     config: Constexpr,
 ) -> None:
     bm, bn, bk = config.tile_shape_mnk
     tidx, _, _ = cute.arch.thread_idx()
-    m, n = mD.shape
-    scheduler = RasterScheduler(cute.ceil_div(m, bm), cute.ceil_div(n, bn), config.raster)
-    tile_m, tile_n = scheduler.tile_at(cute.arch.block_idx()[0])
+    m, n, _ = mD.shape
+    batches = batch_count(mD)
+    scheduler = RasterScheduler(cute.ceil_div(m, bm), cute.ceil_div(n, bn), config.raster, batches)
+    tile = scheduler.tile_at(cute.arch.block_idx()[0])
     k_tiles = cute.ceil_div(mA.shape[1], bk)
 
     smem = SmemAllocator()
     sA = smem.allocate_tensor(mA.element_type, sA_layout, 128, label="sA")  # (BM, BK, STAGE)
     sB = smem.allocate_tensor(mB.element_type, sB_layout, 128, label="sB")  # (BN, BK, STAGE)
-    load_A = StageLoad(mA, sA, tile_m, (bm, bk), tidx, config.threads)
-    load_B = StageLoad(mB, sB, tile_n, (bn, bk), tidx, config.threads)
+    own_A, own_B = mA[None, None, tile.batch], mB[None, None, tile.batch]  # (M, K), (N, K)
+    load_A = StageLoad(own_A, sA, tile.m, (bm, bk), tidx, config.threads)
+    load_B = StageLoad(own_B, sB, tile.n, (bn, bk), tidx, config.threads)
     for stage in range_constexpr(config.num_stages - 1):
         load_A.start(stage, stage)
         load_B.start(stage, stage)
@@ -87,7 +92,8 @@ def sm80_gemm_kernel(
     acc = thr_mma.make_fragment_C(thr_mma.partition_shape_C((bm, bn)))
     acc.fill(0.0)
     multiply(tiled_mma, acc, sA, sB, load_A, load_B, tidx, k_tiles, config)
-    store_tile(thr_mma, acc, mC, mD, tile_m, tile_n, (bm, bn), alpha, beta)
+    store = DirectStore(thr_mma, mD, Fusion(tree, tensors, scalars), (bm, bn))
+    store.tile(acc, tile.m, tile.n, tile.batch)
 
 
 class StageLoad:
@@ -162,41 +168,15 @@ def multiply(tiled_mma, acc, sA, sB, load_A, load_B, thread, k_tiles, config):
 
 
 @cute.jit
-def store_tile(thr_mma, acc, mC, mD, tile_m, tile_n, tile, alpha, beta):
-    """Writes this thread's accumulators to D, each where it lies inside, two at a time."""
-    gD = cute.local_tile(mD, tile, (tile_m, tile_n))
-    cD = cute.local_tile(cute.make_identity_tensor(mD.shape), tile, (tile_m, tile_n))
-    pairs, coords = as_pairs(thr_mma.partition_C(gD)), as_pairs(thr_mma.partition_C(cD))
-    values = as_pairs(acc)
-    for i in range_constexpr(cute.size(values, mode=[1])):
-        out = values[None, i].load() * alpha
-        if cute.elem_less(coords[1, i], mD.shape):
-            if const_expr(mC is not None):
-                c = cute.make_rmem_tensor(2, Float32)
-                c[0], c[1] = mC[coords[0, i]].to(Float32), mC[coords[1, i]].to(Float32)
-                out = out + c.load() * beta
-            pairs[None, i].store(out.to(mD.element_type))
-        elif cute.elem_less(coords[0, i], mD.shape):
-            one = out[0]
-            if const_expr(mC is not None):
-                one = one + mC[coords[0, i]].to(Float32) * beta
-            pairs[0, i] = one.to(mD.element_type)
-
-
-def as_pairs(tensor):
-    """(2, PAIRS): a C fragment's neighbouring columns, then everything else."""
-    flat = cute.flatten(tensor)
-    return cute.group_modes(flat, 1, cute.rank(flat))
-
-
-@cute.jit
 def host(
-    mA: cute.Tensor,  # (M, K)
-    mB: cute.Tensor,  # (N, K)
-    mC: cute.Tensor | None,  # (M, N)
-    mD: cute.Tensor,  # (M, N)
-    alpha: Float32,
-    beta: Float32,
+    mA: cute.Tensor,  # (M, K, L)
+    mB: cute.Tensor,  # (N, K, L)
+    mD: cute.Tensor,  # (M, N, L)
+    tensors: Any,  # what the epilogue loads, each (M, N, L)
+    scalars: Any,
+    workspace: Any,
+    majors: Constexpr,
+    tree: Constexpr,
     config: Constexpr,
 ) -> None:
     """Launches one block for each tile of D."""
@@ -213,10 +193,11 @@ def host(
         # Two n8 atoms side by side, so that one ldmatrix.x4 feeds both.
         permutation_mnk=(16 * config.warps[0], 16 * config.warps[1], 16),
     )
-    m, n = mD.shape
-    tiles = cute.ceil_div(m, bm) * cute.ceil_div(n, bn)
+    m, n, _ = mD.shape
+    batches = batch_count(mD)
+    tiles = cute.ceil_div(m, bm) * cute.ceil_div(n, bn) * batches
     sm80_gemm_kernel(
-        mA, mB, mC, mD, alpha, beta, tiled_mma, sA_layout, sB_layout, config
+        mA, mB, mD, tensors, scalars, tiled_mma, sA_layout, sB_layout, tree, config
     ).launch(
         grid=(tiles, 1, 1),
         block=(config.threads, 1, 1),
@@ -225,9 +206,12 @@ def host(
 
 
 def default_config(problem: GemmProblem, target: Target) -> Sm80GemmConfig:
-    """Deep k tiles where shared memory holds two blocks of them, else shallow ones."""
+    """Deep k tiles where shared memory holds two blocks of them, else shallow ones.
+
+    On Blackwell the deep ones spill a few registers.
+    """
     deep = Sm80GemmConfig()
-    if deep.blocks_per_sm * deep.smem_bytes <= target.smem_per_sm:
+    if target.sm < 100 and deep.blocks_per_sm * deep.smem_bytes <= target.smem_per_sm:
         return deep
     return Sm80GemmConfig(tile_shape_mnk=(128, 128, 32), num_stages=4)
 

@@ -1,0 +1,1 @@
+"""Epilogues: from accumulators in registers to the output in global memory."""

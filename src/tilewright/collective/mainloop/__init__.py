@@ -1,0 +1,1 @@
+"""Main loops: from operands in global memory to accumulators in registers."""

@@ -1,0 +1,137 @@
+"""The Hopper main loop: TMA fills a ring of shared-memory stages, wgmma empties it.
+
+    producer   wait empty -> announce bytes -> TMA A, TMA B          (for every k tile)
+    consumer   wait full -> wgmma steps -> wait for the group before -> release its stage
+
+The producer is one thread; a consumer is a warpgroup.  Each of A and B has K contiguous, or its
+other index.  The schedule (who multiplies which rows of which tile) is the caller's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.collective.pipeline import PipelineState, PipelineTmaAsync
+from tilewright.lang import cute
+from tilewright.lang.cute import nvgpu
+from tilewright.lang.ranges import range_, range_constexpr
+from tilewright.lang.values import Float32, Int32
+
+cpasync, warpgroup = nvgpu.cpasync, nvgpu.warpgroup
+
+
+def stage_layout(element: Any, rows: int, k: int, stages: int, major: str) -> Any:
+    """(ROWS, K, STAGE): an operand's ring.  `major` is K, or M or N where that is contiguous.
+
+    With K contiguous a row of 64 elements is one 128-byte swizzle span, else 64 rows are.
+    """
+    kinds = warpgroup.SmemLayoutAtomKind
+    if major == "K":
+        atom = warpgroup.make_smem_layout_atom(kinds.K_SW128, element)
+        return cute.tile_to_shape(atom, (rows, k, stages), order=(0, 1, 2))
+    kind = {0: kinds.MN_SW128, 32: kinds.MN_SW64, 16: kinds.MN_SW32}[rows % 64]
+    atom = warpgroup.make_smem_layout_atom(kind, element)
+    return cute.tile_to_shape(atom, (rows, k, stages), order=(1, 0, 2))
+
+
+def wgmma_op(element: Any, columns: int, a_major: str = "K", b_major: str = "K") -> Any:
+    """64 x `columns` x 16 on the tensor cores, both operands in shared memory."""
+    modes = warpgroup.OperandMajorMode
+    return warpgroup.MmaF16BF16Op(
+        element,
+        Float32,
+        (64, columns, 16),
+        warpgroup.OperandSource.SMEM,
+        modes.K if a_major == "K" else modes.MN,
+        modes.K if b_major == "K" else modes.MN,
+    )
+
+
+class TmaProducer:
+    """The thread that fills the ring with tiles of A (M,K,L) and B (N,K,L)."""
+
+    def __init__(
+        self,
+        tma_a: Any,
+        mA: Any,
+        sA: Any,
+        tma_b: Any,
+        mB: Any,
+        sB: Any,
+        pipe: PipelineTmaAsync,
+        tile_shape_mnk: tuple[int, int, int],
+    ) -> None:
+        bm, bn, bk = tile_shape_mnk
+        self.tma_a, self.tma_b, self.pipe = tma_a, tma_b, pipe
+        gA = cute.local_tile(mA, (bm, bk), (None, None, None))  # (BM, BK, m, k, L)
+        gB = cute.local_tile(mB, (bn, bk), (None, None, None))  # (BN, BK, n, k, L)
+        one = cute.make_layout(1)
+        self.sA, self.gA = cpasync.tma_partition(  # (TMA, STAGE), (TMA, m, k, L)
+            tma_a, 0, one, cute.group_modes(sA, 0, 2), cute.group_modes(gA, 0, 2)
+        )
+        self.sB, self.gB = cpasync.tma_partition(  # (TMA, STAGE), (TMA, n, k, L)
+            tma_b, 0, one, cute.group_modes(sB, 0, 2), cute.group_modes(gB, 0, 2)
+        )
+
+    @cute.jit
+    def fill(self, state: PipelineState, tile: Any, k_first: Any, k_tiles: Any) -> None:
+        """Loads `k_tiles` k tiles from `k_first` on, for one output tile."""
+        for k in range_(k_tiles, unroll=1):
+            full = self.pipe.producer_acquire(state)
+            a = self.gA[None, tile.m, k_first + k, tile.batch]
+            b = self.gB[None, tile.n, k_first + k, tile.batch]
+            cute.copy(self.tma_a, a, self.sA[None, state.index], tma_bar_ptr=full)
+            cute.copy(self.tma_b, b, self.sB[None, state.index], tma_bar_ptr=full)
+            state.advance()
+
+
+class WgmmaConsumer:
+    """A warpgroup that multiplies `rows` rows of each stage's A, from `part * rows` on, with B.
+
+    `acc` (MMA, MMA_M, MMA_N) are its accumulators, which it overwrites with each tile.
+    """
+
+    def __init__(
+        self,
+        sA: Any,
+        sB: Any,
+        pipe: PipelineTmaAsync,
+        tiled_mma: Any,
+        rows: int,
+        part: Any,
+        first_lane: Any,
+    ) -> None:
+        self.pipe, self.tiled_mma, self.first_lane = pipe, tiled_mma, first_lane
+        columns, bk = cute.size(sB, mode=[0]), cute.size(sA, mode=[1])
+        own_A = cute.local_tile(sA, (rows, bk), (part, 0, None))  # (ROWS, BK, STAGE)
+        thr_mma = tiled_mma.get_slice(0)
+        self.rA = tiled_mma.make_fragment_A(thr_mma.partition_A(own_A))  # (MMA, M, K, STAGE)
+        self.rB = tiled_mma.make_fragment_B(thr_mma.partition_B(sB))  # (MMA, N, K, STAGE)
+        self.acc = tiled_mma.make_fragment_C(tiled_mma.partition_shape_C((rows, columns)))
+
+    @cute.jit
+    def multiply(self, state: PipelineState, k_tiles: Any) -> Any:
+        """Issues the products of `k_tiles` k tiles; returns the stage that is still being read."""
+        previous = Int32(0)
+        for k in range_(k_tiles, unroll=1):
+            self.pipe.consumer_wait(state)
+            warpgroup.fence()
+            for kk in range_constexpr(cute.size(self.rA, mode=[2])):
+                # The first step of a tile overwrites the accumulator: it is never zeroed.
+                self.tiled_mma.set(warpgroup.Field.ACCUMULATE, k > 0 if kk == 0 else True)
+                a = self.rA[None, None, kk, state.index]
+                b = self.rB[None, None, kk, state.index]
+                cute.gemm(self.tiled_mma, self.acc, a, b, self.acc)
+            warpgroup.commit_group()
+            # One group stays in flight; the one before it has read its stage.
+            warpgroup.wait_group(1)
+            if k > 0:
+                self.pipe.consumer_release(previous, self.first_lane)
+            previous = state.index
+            state.advance()
+        return previous
+
+    def finish(self, last_stage: Any) -> None:
+        """Waits for the accumulators and releases the last stage."""
+        warpgroup.wait_group(0)
+        self.pipe.consumer_release(last_stage, self.first_lane)

@@ -1,0 +1,197 @@
+"""The text form: what is read, what is printed, and faults with their places."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.errors import VerifyError
+from tilewright.ir.ops.tile import arith, memory
+from tilewright.tileir.check import check_text, load_text
+from tilewright.tileir.printer import PrintOptions, print_text
+from tilewright.tileir.reader import MAX_DEPTH, parse
+from tilewright.tileir.verify import VerifyOptions
+
+KERNEL = """\
+cuda_tile.module @kernels attributes {producer = "tests"} {
+  global constant @table alignment = 128 <f32: [1.000000e+00, 0x7FC00000]> : tile<2xf32>
+  entry @k(%p: tile<ptr<f32>>, %n: tile<i32>, %c: tile<i1>) \
+optimization_hints=<sm_90 = {occupancy = 2}> {
+    %x = constant <f32: 1.500000e+00> : tile<8xf32>
+    %r = addf %x, %x rounding<zero> flush_to_zero : tile<8xf32>
+    %q = fpowi %x, %n : tile<8xf32>, tile<i32>
+    %v = make_tensor_view %p, shape = [64, %n], strides = [%n, 1] : tile<i32> -> \
+tensor_view<64x?xf32, strides=[?,1]>
+    %w = make_partition_view %v : partition_view<tile=(4x2), padding_value = zero, \
+tensor_view<64x?xf32, strides=[?,1]>, dim_map=[1, 0]>
+    %t, %k = load_view_tko weak %w[%n, %n] optimization_hints = <default = {latency = 5}> \
+inbounds = [true, false] : partition_view<tile=(4x2), padding_value = zero, \
+tensor_view<64x?xf32, strides=[?,1]>, dim_map=[1, 0]>, tile<i32> -> tile<4x2xf32>, token
+    %k_1 = gdc_wait_tko token = %k -> token
+    %k_2 = memory_fence_alias_tko %k_1
+    %s = insert %t, %t[%n, %n] : tile<4x2xf32>, tile<4x2xf32>
+    %f = for unsigned %i in (%n to %n, step %n) : tile<i32> iter_values(%a = %x) -> (tile<8xf32>) {
+      if %c {
+        continue %a : tile<8xf32>
+      }
+      continue %r : tile<8xf32>
+    }
+    %m = reduce %f dim=0 identities=[0.000000e+00 : f32] : tile<8xf32> -> tile<f32> \
+(%e: tile<f32>, %acc: tile<f32>) {
+      %0 = maxf %e, %acc propagate_nan : tile<f32>
+      yield %0 : tile<f32>
+    }
+    %k_3 = print_tko "x = %f\\0A", %m token = %k_2 : tile<f32> -> token
+    return
+  }
+}
+"""
+
+
+def test_the_normal_form_prints_as_it_was_read() -> None:
+    assert print_text(load_text(KERNEL)) == KERNEL
+
+
+def test_what_tileirdisasm_prints_reads_without_its_module() -> None:
+    """As tileirdisasm 13.5 prints it: two spaces where a default is left out, `fpowf`, `%0:2`."""
+    block = load_text(
+        "global private  constant @g1 alignment = 128 <f32: 1.0> : tile<2xf32>\n"
+        "entry @k(%arg0: tile<ptr<f32>>, %arg1: tile<f32>) {\n"
+        "  %0 = addf %arg1, %arg1  : tile<f32>\n"
+        "  %1 = fpowf %0, %0 : tile<f32>\n"
+        "  %2 = ftoi %1 signed  saturating : tile<f32> -> tile<i32>\n"
+        '  %3 = print_tko "%d", %2 : tile<i32> -> token\n'
+        '  %4 = print_tko "%d", %2 token=%3 : tile<i32> -> token\n'
+        "  return\n"
+        "}\n"
+    )
+    body = [op for op in block.walk() if isinstance(op, arith.FPowF | memory.PrintTko)]
+    assert [op.mnemonic for op in body] == ["pow", "print_tko", "print_tko"]
+
+
+def test_debug_information_survives_as_aliases() -> None:
+    text = (
+        '#file0 = #cuda_tile.di_file<"k.py" in "/src/">\n'
+        "#unit0 = #cuda_tile.di_compile_unit<file = #file0>\n"
+        '#subprogram0 = #cuda_tile.di_subprogram<file = #file0, line = 1, name = "k", '
+        'linkageName = "k", compileUnit = #unit0, scopeLine = 2>\n'
+        '#loc0 = #cuda_tile.di_loc<loc("/src/k.py":7:8) in #subprogram0>\n'
+        "cuda_tile.module @m {\n"
+        "  entry @k() {\n"
+        '    return loc(callsite("inner"("/src/k.py":1:2) at #loc0))\n'
+        "  } loc(#loc0)\n"
+        "} loc(unknown)\n"
+    )
+    assert print_text(load_text(text), PrintOptions(locations=True)) == text
+
+
+def test_operations_of_other_dialects_are_kept() -> None:
+    text = '"some.op"() <{a = [1, "x"], b}> ({\n}) : () -> ()\n'
+    with_region = print_text(parse('"some.op"() ({ }) {a = [1, "x"], b} : () -> ()'))
+    assert with_region == '"some.op"() ({\n}) {a = [1, "x"], b} : () -> ()\n'
+    assert print_text(parse(text)) == with_region
+
+
+def _entry(body: str) -> str:
+    return f"cuda_tile.module @m {{\nentry @k(%a: tile<f32>, %i: tile<i32>) {{\n{body}\n}}\n}}"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "  %b = addf %a, %c : tile<f32>",
+            "f.mlir:3:17: error: use of undeclared SSA value name %c\n"
+            "  3 |   %b = addf %a, %c : tile<f32>\n"
+            "    |                 ^",
+        ),
+        (
+            "%b = addf %c, %a : tile<f32>\n%c = absf %a : tile<f32>",
+            "f.mlir:3:11: error: operand %c does not dominate this use, it is defined at 4:1\n"
+            "  3 | %b = addf %c, %a : tile<f32>\n"
+            "    |           ^",
+        ),
+        (
+            "%b = addf %a, %a",
+            "f.mlir:3:17: error: custom op 'cuda_tile.addf' expected ':'\n"
+            "  3 | %b = addf %a, %a\n"
+            "    |                 ^",
+        ),
+        (
+            "%b = adf %a, %a : tile<f32>",
+            "f.mlir:3:6: error: custom op 'adf' is unknown\n"
+            "  3 | %b = adf %a, %a : tile<f32>\n"
+            "    |      ^",
+        ),
+        (
+            "%a = absf %a : tile<f32>",
+            "f.mlir:3:1: error: redefinition of SSA value '%a'\n"
+            "  3 | %a = absf %a : tile<f32>\n"
+            "    | ^",
+        ),
+        (
+            "%b = bitcast %i : tile<i32> -> tile<i8>",
+            "f.mlir:3:1: error: 'cuda_tile.bitcast' op types must be equal width, cannot convert "
+            "'!cuda_tile.tile<i32>' of width 32 to type '!cuda_tile.tile<i8>' of width 8\n"
+            "  3 | %b = bitcast %i : tile<i32> -> tile<i8>\n"
+            "    | ^",
+        ),
+        (
+            "%b = get_global @nope : tile<ptr<f32>>",
+            "f.mlir:3:1: error: 'cuda_tile.get_global' op 'nope' does not reference a valid "
+            "global\n"
+            "  3 | %b = get_global @nope : tile<ptr<f32>>\n"
+            "    | ^",
+        ),
+    ],
+)
+def test_faults_show_their_place(body: str, message: str) -> None:
+    report = check_text(_entry(body), "f.mlir")
+    assert not report.accepted
+    assert report.diagnostics == (message,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("testing$func @f() { }", "is for NVIDIA's own tests only; --testing admits it"),
+        ("#a = #b\n#b = #a\ncuda_tile.module @m { } loc(#a)", "alias #b is defined by itself"),
+        ("cuda_tile.module @m { } loc(#a)", "undefined symbol alias id 'a'"),
+        ('"cuda_tile.nope"() : () -> ()', "'cuda_tile.nope' is not an operation of cuda_tile"),
+        ('"cuda_tile.addf"() : () -> ()', "op expected 2 operands, but found 0"),
+        ("cuda_tile.module @m {", "expected '}'"),
+        ("cuda_tile.module @m { $ }", "unexpected character '$'"),
+        ("cuda_tile.iota : tile<" + "9" * 5000 + "xi32>", "expected valid keyword"),
+        ("cuda_tile.iota : " + "!cuda_tile.ptr<" * 5000, "nested too deeply"),
+        (
+            "cuda_tile.loop " + "{ cuda_tile.loop " * MAX_DEPTH + "{ }" + "}" * MAX_DEPTH,
+            f"regions nest deeper than {MAX_DEPTH}",
+        ),
+        ("cuda_tile.module @m { entry @k() { } entry @k() { } }", "redefinition of symbol"),
+    ],
+)
+def test_bad_texts_are_refused(text: str, message: str) -> None:
+    report = check_text(text)
+    assert not report.accepted
+    assert message in report.diagnostics[0]
+
+
+def test_what_bytecode_cannot_hold_is_a_warning() -> None:
+    text = 'cuda_tile.module @m { entry @k() { "other.op"() : () -> () } }'
+    report = check_text(text)
+    assert report.accepted
+    assert "only ops from the 'cuda_tile' dialect are allowed" in report.diagnostics[0]
+    assert ": warning: " in report.diagnostics[0]
+
+
+def test_hints_are_judged_only_on_request() -> None:
+    text = "cuda_tile.module @m { entry @k() optimization_hints=<sm_90 = {occupancy = 99}> { } }"
+    assert check_text(text).diagnostics == ()
+    warned = check_text(text, "m", VerifyOptions(warn_hints=True))
+    assert warned.accepted
+    assert "integer value in the range [1, 32] is expected" in warned.diagnostics[0]
+    assert not check_text(text, "m", VerifyOptions(error_hints=True)).accepted
+
+
+def test_load_text_raises_what_check_reports() -> None:
+    with pytest.raises(VerifyError, match=r"1:1: error: 'cuda_tile.break' op expects parent op"):
+        load_text("cuda_tile.break")
