@@ -11,6 +11,7 @@ from tilewright.layout.coord import dice_tuple, slice_tuple
 from tilewright.layout.int_tuple import tuple_max
 from tilewright.layout.leaf import add, sub
 
+
 def _beside(file: str, name: str) -> dict[str, Any]:
     found: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name(file)))[name]
     return found

@@ -72,7 +72,8 @@ def test_a_refusal_is_kept_with_its_reason() -> None:
 
 
 def test_knobs_are_laid_over_the_config() -> None:
-    sweep = Sweep((256,), (256,), (64,), **TN, kernels="sm90", cta=((128,), (128,), ()), stages=(2, 3))
+    tile = ((128,), (128,), ())
+    sweep = Sweep((256,), (256,), (64,), **TN, kernels="sm90", cta=tile, stages=(2, 3))
     cases = expand(sweep, H200)
     assert [case.config.num_stages for case in cases] == [2, 3]
     assert {case.config.tile_shape_mnk[1] for case in cases} == {128}
