@@ -6,13 +6,14 @@ import shlex
 
 import pytest
 
-from tilewright.cli import check, command, doctor, gemm, profile_flags
+from tilewright.cli import check, command, doctor, gemm, profile_flags, tile
 
 EXAMPLES = (
     *command.EXAMPLES,
     *check.EXAMPLES,
     *gemm.EXAMPLES,
     *profile_flags.EXAMPLES,
+    *tile.EXAMPLES,
     *doctor.EXAMPLES,
 )
 

@@ -111,4 +111,4 @@ def test_bad_words(words: list[str], message: str, capsys: pytest.CaptureFixture
 
 def test_overview(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["tile"]) == 0
-    assert "tilewright tile check kernel.mlir" in capsys.readouterr().out
+    assert "tilewright tile check examples/vector_add.mlir" in capsys.readouterr().out

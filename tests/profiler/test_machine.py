@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,8 @@ def test_facts_can_be_stored_and_name_what_matters() -> None:
         facts
     )
     assert facts["packages"]["numpy"]
-    assert "pytest" in facts["command"] or sys.orig_argv[0] in facts["command"]
+    assert facts["command"] == machine.command_line(sys.orig_argv)
+    assert Path(sys.orig_argv[0]).name in facts["command"]
 
 
 def test_state_without_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:

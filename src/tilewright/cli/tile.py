@@ -28,10 +28,9 @@ from tilewright.tileir.verify import VerifyOptions
 EXIT_ACCEPTED, EXIT_REJECTED = 0, 3
 
 EXAMPLES = (
-    "tilewright tile check kernel.mlir",
-    "tilewright tile show kernel.mlir",
-    "tilewright tile translate kernel.mlir --bytecode -o kernel.tileirbc",
-    "tilewright tile translate kernel.tileirbc",
+    "tilewright tile check examples/vector_add.mlir",
+    "tilewright tile show examples/vector_add.mlir",
+    "tilewright tile translate examples/vector_add.mlir --generic",
 )
 _OVERVIEW = """\
 usage: tilewright tile <action> FILE [options]     (tilewright tile <action> --help says more)
@@ -47,9 +46,11 @@ examples:
 
 
 def run(words: Sequence[str]) -> int:
-    """The verb."""
+    """The verb.  `--help` prints and raises SystemExit(0), as argparse does."""
     if not words or words[0] in ("-h", "--help"):
         print(_OVERVIEW + "\n".join(f"  {example}" for example in EXAMPLES))
+        if words:
+            raise SystemExit(EXIT_ACCEPTED)
         return EXIT_ACCEPTED
     action = words[0]
     if action not in ACTIONS:

@@ -183,7 +183,7 @@ def rank(problem: GemmProblem, target: Target) -> tuple[Prediction, ...]:
     >>> from tilewright.arch.target import target
     >>> found = rank(GemmProblem.packed(1024, 1024, 1024, ab="bf16", d="bf16"), target("sm_90a"))
     >>> str(found[0].config)
-    'pingpong 64x128x64 8 stages'
+    'cooperative 128x64x64 8 stages'
     """
     found = [
         predict(problem, target, config)
