@@ -59,10 +59,20 @@ class PreparedGemm:
         return None
 
     def bind(self, stream: Any = None) -> Callable[[], None]:
-        """A callable that only launches, with everything else done: for timing and graphs."""
+        """A callable that only launches, with everything else done: for timing and graphs.
+
+        It keeps the workspace alive, but not the operands.
+        """
         if self.compiled is None:
             return lambda: None
-        return self.compiled.bind(*self.arguments, stream=stream)
+        launch = self.compiled.bind(*self.arguments, stream=stream)
+        if not self.workspace_bytes:
+            return launch
+
+        def run(_workspace: Any = self.arguments) -> None:
+            launch()
+
+        return run
 
     def verify(self) -> Verification:
         """Compares `out` with the host reference, every element."""
@@ -101,7 +111,8 @@ def gemm(
             `out_dtype` says otherwise.
     Where:  GPU arrays run on their GPU, all others in the simulator (`backend` 'gpu' or 'sim'
             insists).  With `beta` 0, `c` is never read and may be absent; with `alpha` 0, neither
-            `a` nor `b` is.
+            `a` nor `b` is.  The workspace of a split K is made on the framework's current stream:
+            another `stream` must wait for that one.
     Raises: LaunchError for shapes that do not agree, a type that no kernel has, an activation
             that does not exist, or a `kernel` that does not fit, naming operand, needed and actual.
 
