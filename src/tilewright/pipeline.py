@@ -1,10 +1,19 @@
 """`pipeline`: producers and consumers in step."""
 
 from tilewright.collective.pipeline import (
+    OrderedSequenceBarrier,
     PipelineState,
     PipelineTmaAsync,
+    PipelineTmaStore,
     make_consumer_state,
     make_producer_state,
 )
 
-__all__ = ["PipelineState", "PipelineTmaAsync", "make_consumer_state", "make_producer_state"]
+__all__ = [
+    "OrderedSequenceBarrier",
+    "PipelineState",
+    "PipelineTmaAsync",
+    "PipelineTmaStore",
+    "make_consumer_state",
+    "make_producer_state",
+]

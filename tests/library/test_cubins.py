@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tilewright.compiler import Compiled
+from tilewright.library import heuristics
 from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.gemm import prepare_gemm, random_operands
 from tilewright.library.problem import GemmProblem
@@ -84,3 +86,38 @@ def test_simt_gemm_keeps_its_registers(arch: str) -> None:
     assert counts["FFMA"] >= 512  # 8 k steps of 8x8, unrolled
     assert any(op.startswith("LDS.128") for op in counts)
     assert not any(op.startswith(("LDL", "STL")) for op in counts)
+
+
+BASES = tuple(dict.fromkeys((*heuristics._WIDE, *heuristics._NARROW)))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("base", BASES, ids=str)
+@pytest.mark.parametrize("fused", [False, True], ids=["plain", "C_bias_gelu"])
+def test_no_config_spills(base: Sm90GemmConfig, fused: bool) -> None:
+    """Compiling raises for a spill, a serialised wgmma, or an ignored setmaxnreg (C75xx)."""
+    if fused and base.accumulators > 128:
+        pytest.skip("refused: no registers are left")
+    problem = GemmProblem.packed(256, 256, 128, ab="bf16", d="bf16", with_c=fused)
+    a, b, c, out = random_operands(problem)
+    extra: dict[str, Any] = (
+        {"bias": out[0].copy(), "activation": "gelu_tanh", "beta": 1.0} if fused else {}
+    )
+    prepared = prepare_gemm(a, b, c, out=out, kernel="sm90_gemm", config=base, **extra)
+    assert prepared.compiled is not None
+    cubin = prepared.compiled.cubin()
+    assert cubin.warnings == ()
+    assert (cubin.spill_stores, cubin.spill_loads) == (0, 0)
+    assert max(cubin.registers.values()) <= 168 // base.blocks_per_sm
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("tile", [(256, 128, 64), (128, 128, 64)], ids=str)
+def test_the_longest_activation_spills_nothing(tile: tuple[int, int, int]) -> None:
+    base = next(b for b in BASES if b.tile_shape_mnk == tile and b.accumulators == 128)
+    a, b, _, out = random_operands(GemmProblem.packed(256, 256, 128, ab="bf16", d="bf16"))
+    prepared = prepare_gemm(
+        a, b, bias=out[0].copy(), activation="gelu", out=out, kernel="sm90_gemm", config=base
+    )
+    assert prepared.compiled is not None
+    assert prepared.compiled.cubin().spill_stores == 0

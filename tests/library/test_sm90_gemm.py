@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -90,6 +92,30 @@ def test_split_k_leaves_its_counters_at_zero_and_reports_its_workspace() -> None
         out[...] = np.nan
         prepared.run()
         assert prepared.verify().passed
+
+
+def test_a_bound_launch_keeps_its_workspace() -> None:
+    """Else its memory would be somebody else's at the second launch."""
+
+    class Launcher:
+        def bind(self, *arguments: Any, stream: Any) -> Any:
+            del arguments, stream
+            return lambda: None
+
+    def owner_of(arguments: tuple[Any, ...]) -> Any:
+        return weakref.ref(arguments[5][0].owner)
+
+    a, b, _, out = random_operands(GemmProblem.packed(128, 128, 256, ab="bf16", d="bf16"))
+    config = replace(COOPERATIVE, split_k=2)
+    prepared = prepare_gemm(a, b, out=out, config=config, kernel="sm90_gemm")
+    launch, owner = replace(prepared, compiled=Launcher()).bind(), owner_of(prepared.arguments)
+    del prepared
+    gc.collect()
+    assert owner() is not None
+    launch()
+    del launch
+    gc.collect()
+    assert owner() is None
 
 
 @pytest.mark.parametrize("m", [1, 16, 24, 64])

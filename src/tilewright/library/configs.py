@@ -28,6 +28,7 @@ class Sm90GemmConfig:
     `epilogue` "direct" stores from registers instead, to any D.
     `swap_operands` computes the transposed problem, D^T = B^T A^T.
     `split_k` blocks share the K of a tile; the last one to finish adds up and stores.
+    An epilogue that does more than to scale has 8 `consumer_registers` more, from the producer's.
     `max_ctas` blocks are launched at most, `blocks_per_sm` for each SM: with two, the registers
     are shared evenly, so that only narrow tiles fit.
     """

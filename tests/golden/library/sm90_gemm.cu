@@ -184,16 +184,16 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
     setmaxnreg_inc<232>();
     const int part = role - 1;
     const int v5 = tid_x & 127;
-    const bool v6 = (v5 & 31) == 0;
+    const bool first_lane = (v5 & 31) == 0;
     const u32 a = ((smem_u32(sA + part * 4096) & 0x3ffff) >> 4) | 0x10000;
     const u32 b = ((smem_u32(sB) & 0x3ffff) >> 4) | 0x10000;
     float acc_boxes[128];
     bf16* own = sD + part * 8192;
-    const int v7 = 1 + part;
-    const int v8 = v5 >> 4;
-    const int v9 = (v5 & 15) * 64 + (v8 & 1) * 8;
-    bf16* into = own + (v8 >> 1) * 1024;
-    const int v10 = v9 ^ ((v9 & 448) >> 3);
+    const int v6 = 1 + part;
+    const int v7 = v5 >> 4;
+    const int v8 = (v5 & 15) * 64 + (v7 & 1) * 8;
+    bf16* into = own + (v7 >> 1) * 1024;
+    const int v9 = v8 ^ ((v8 & 448) >> 3);
     alignas(16) bf16 r[32];
     int index = 0;
     int phase = 0;
@@ -210,17 +210,17 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
       for (int k = 0; k < k_tiles; k++) {
         mbarrier_wait(smem_u32(barriers + index), (u32)phase);
         wgmma_fence();
-        const bool v11 = k > 0;
+        const bool v10 = k > 0;
         const u32 a_1 = a + (u32)(index * 1024);
         const u32 b_1 = b + (u32)(index * 2048);
-        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)a_1 | 0x4000004000000000ull, (u64)b_1 | 0x4000004000000000ull, v11);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)a_1 | 0x4000004000000000ull, (u64)b_1 | 0x4000004000000000ull, v10);
         wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 2) | 0x4000004000000000ull, (u64)(b_1 + 2) | 0x4000004000000000ull, true);
         wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 4) | 0x4000004000000000ull, (u64)(b_1 + 4) | 0x4000004000000000ull, true);
         wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 6) | 0x4000004000000000ull, (u64)(b_1 + 6) | 0x4000004000000000ull, true);
         wgmma_commit();
         wgmma_wait<1>();
-        if (v11) {
-          if (v6) {
+        if (v10) {
+          if (first_lane) {
             mbarrier_arrive(smem_u32(barriers + previous + 4));
           }
         }
@@ -231,18 +231,18 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
         phase ^= (int)wrapped;
       }
       wgmma_wait<0>(acc_boxes);
-      if (v6) {
+      if (first_lane) {
         mbarrier_arrive(smem_u32(barriers + previous + 4));
       }
       const int tile_m = (first_row + (inside - column * rows)) * 2 + part;
-      const int v12 = column * 4;
-      const bool v13 = v5 == 0;
-      if (v13) {
+      const int v11 = column * 4;
+      const bool v12 = v5 == 0;
+      if (v12) {
         tma_wait_read<0>();
       }
-      const u32 v14 = v7;
-      barrier_sync(v14, 128);
-      const int v15 = tile_m * 64;
+      const u32 v13 = v6;
+      barrier_sync(v13, 128);
+      const int v14 = tile_m * 64;
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
         *(u32*)(r + i) = pack_bf16(acc_boxes[i] * scalars, acc_boxes[i + 1] * scalars);
@@ -259,14 +259,14 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
       for (int i = 0; i < 8; i += 2) {
         *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 24] * scalars, acc_boxes[i + 25] * scalars);
       }
-      bf16* v16 = into + v10;
-      stmatrix_x4(smem_u32(v16), r);
-      bf16* v17 = into + (v10 ^ 16);
-      stmatrix_x4(smem_u32(v17), r + 8);
-      bf16* v18 = into + (v10 ^ 32);
-      stmatrix_x4(smem_u32(v18), r + 16);
-      bf16* v19 = into + (v10 ^ 48);
-      stmatrix_x4(smem_u32(v19), r + 24);
+      bf16* v15 = into + v9;
+      stmatrix_x4(smem_u32(v15), r);
+      bf16* v16 = into + (v9 ^ 16);
+      stmatrix_x4(smem_u32(v16), r + 8);
+      bf16* v17 = into + (v9 ^ 32);
+      stmatrix_x4(smem_u32(v17), r + 16);
+      bf16* v18 = into + (v9 ^ 48);
+      stmatrix_x4(smem_u32(v18), r + 24);
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
         *(u32*)(r + i) = pack_bf16(acc_boxes[i + 32] * scalars, acc_boxes[i + 33] * scalars);
@@ -283,21 +283,21 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
       for (int i = 0; i < 8; i += 2) {
         *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 56] * scalars, acc_boxes[i + 57] * scalars);
       }
-      stmatrix_x4(smem_u32(v16 + 4096), r);
-      stmatrix_x4(smem_u32(v17 + 4096), r + 8);
-      stmatrix_x4(smem_u32(v18 + 4096), r + 16);
-      stmatrix_x4(smem_u32(v19 + 4096), r + 24);
+      stmatrix_x4(smem_u32(v15 + 4096), r);
+      stmatrix_x4(smem_u32(v16 + 4096), r + 8);
+      stmatrix_x4(smem_u32(v17 + 4096), r + 16);
+      stmatrix_x4(smem_u32(v18 + 4096), r + 24);
       fence_proxy_async_shared();
-      barrier_sync(v14, 128);
-      if (v13) {
-        tma_store_2d(&tma_d, smem_u32(own), v12 * 64, v15);
-        tma_store_2d(&tma_d, smem_u32(own + 4096), (v12 + 1) * 64, v15);
+      barrier_sync(v13, 128);
+      if (v12) {
+        tma_store_2d(&tma_d, smem_u32(own), v11 * 64, v14);
+        tma_store_2d(&tma_d, smem_u32(own + 4096), (v11 + 1) * 64, v14);
         tma_commit();
       }
-      if (v13) {
+      if (v12) {
         tma_wait_read<0>();
       }
-      barrier_sync(v14, 128);
+      barrier_sync(v13, 128);
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
         *(u32*)(r + i) = pack_bf16(acc_boxes[i + 64] * scalars, acc_boxes[i + 65] * scalars);
@@ -314,10 +314,10 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
       for (int i = 0; i < 8; i += 2) {
         *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 88] * scalars, acc_boxes[i + 89] * scalars);
       }
-      stmatrix_x4(smem_u32(v16), r);
-      stmatrix_x4(smem_u32(v17), r + 8);
-      stmatrix_x4(smem_u32(v18), r + 16);
-      stmatrix_x4(smem_u32(v19), r + 24);
+      stmatrix_x4(smem_u32(v15), r);
+      stmatrix_x4(smem_u32(v16), r + 8);
+      stmatrix_x4(smem_u32(v17), r + 16);
+      stmatrix_x4(smem_u32(v18), r + 24);
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
         *(u32*)(r + i) = pack_bf16(acc_boxes[i + 96] * scalars, acc_boxes[i + 97] * scalars);
@@ -334,15 +334,15 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
       for (int i = 0; i < 8; i += 2) {
         *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 120] * scalars, acc_boxes[i + 121] * scalars);
       }
-      stmatrix_x4(smem_u32(v16 + 4096), r);
-      stmatrix_x4(smem_u32(v17 + 4096), r + 8);
-      stmatrix_x4(smem_u32(v18 + 4096), r + 16);
-      stmatrix_x4(smem_u32(v19 + 4096), r + 24);
+      stmatrix_x4(smem_u32(v15 + 4096), r);
+      stmatrix_x4(smem_u32(v16 + 4096), r + 8);
+      stmatrix_x4(smem_u32(v17 + 4096), r + 16);
+      stmatrix_x4(smem_u32(v18 + 4096), r + 24);
       fence_proxy_async_shared();
-      barrier_sync(v14, 128);
-      if (v13) {
-        tma_store_2d(&tma_d, smem_u32(own), (v12 + 2) * 64, v15);
-        tma_store_2d(&tma_d, smem_u32(own + 4096), (v12 + 3) * 64, v15);
+      barrier_sync(v13, 128);
+      if (v12) {
+        tma_store_2d(&tma_d, smem_u32(own), (v11 + 2) * 64, v14);
+        tma_store_2d(&tma_d, smem_u32(own + 4096), (v11 + 3) * 64, v14);
         tma_commit();
       }
     }

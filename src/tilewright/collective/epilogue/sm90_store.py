@@ -24,7 +24,7 @@ BOX = 64
 
 
 STEP = 8
-"""Elements of a thread that are computed together: those of 16 columns."""
+"""Elements of a thread that are computed together; half as many where others are loaded."""
 
 
 def box_columns(columns: int) -> int:
@@ -111,12 +111,13 @@ class TmaStore:
 
     @cute.jit
     def compute(self, box: Any, place: Any) -> None:
-        """The elements of one box, in steps of 16 columns, so that few are on their way."""
-        step = cute.make_layout((STEP, cute.size(box) // STEP))
+        """The elements of one box, in steps of a few columns, so that few are on their way."""
+        count = STEP // 2 if len(self.fusion.tensors) > 0 else STEP
+        step = cute.make_layout((count, cute.size(box) // count))
         values, results = (cute.make_tensor(x.iterator, step) for x in (box, self.rD))
         fused = self.fusion.tile(self.thr_mma, self.box, place, self.extent)
-        for i in range_constexpr(cute.size(box) // STEP):
-            out = fused.apply(values[None, i].load(), i * STEP)
+        for i in range_constexpr(cute.size(box) // count):
+            out = fused.apply(values[None, i].load(), i * count)
             results[None, i].store(out.to(self.rD.element_type))
 
     def sync(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from tilewright import cute, dsl
 from tilewright.arch.target import Target
 from tilewright.collective.epilogue.direct import DirectStore
-from tilewright.collective.epilogue.fusion import Fusion
+from tilewright.collective.epilogue.fusion import Fusion, linear_combination
 from tilewright.collective.epilogue.sm90_store import BOX, TmaStore, box_columns, box_layout
 from tilewright.collective.epilogue.split_k import SplitK
 from tilewright.collective.mainloop.sm90_tma import (
@@ -47,6 +47,8 @@ from tilewright.utils import SmemAllocator
 NAME = "sm90_gemm"
 
 THREADS = WARPGROUP * (1 + CONSUMERS)
+LENT = 8
+"""Registers of each consumer thread that come from the producer: 16 of its own for two of them."""
 STORE_BARRIER = 1
 """Named barriers 1 and 2: the threads of one consumer, around its store boxes."""
 TURN_BARRIER = 3
@@ -101,26 +103,25 @@ def sm90_gemm_kernel(
     cute.arch.sync_threads()
 
     m, n, _ = mD.shape
-    batches = batch_count(mD)
     k_tiles = cute.ceil_div(mA.shape[1], bk)
-    scheduler = RasterScheduler(
-        cute.ceil_div(m, bm), cute.ceil_div(n, bn), config.raster, batches, config.split_k
-    )
+    tiles_m, tiles_n = cute.ceil_div(m, bm), cute.ceil_div(n, bn)
+    scheduler = RasterScheduler(tiles_m, tiles_n, config.raster, batch_count(mD), config.split_k)
 
+    lent = registers_lent(tree)
     if role == 0:
         if const_expr(config.blocks_per_sm == 1):
-            cute.arch.setmaxregister_decrease(config.producer_registers)
+            cute.arch.setmaxregister_decrease(config.producer_registers - 2 * lent)
         if warp_idx == 0 and cute.arch.elect_one_sync():
             producer = TmaProducer(tma_a, mA, sA, tma_b, mB, sB, pipe, config.tile_shape_mnk)
             produce(producer, scheduler, k_tiles, config)
     else:
         if const_expr(config.blocks_per_sm == 1):
-            cute.arch.setmaxregister_increase(config.consumer_registers)
+            cute.arch.setmaxregister_increase(config.consumer_registers + lent)
         consumer, thread = role - 1, tidx % WARPGROUP
         tiled_mma = cute.make_tiled_mma(wgmma_op(element, bn, majors.a, majors.b))
         part = consumer if const_expr(config.schedule == "cooperative") else 0
-        rows, first_lane = config.consumer_rows, thread % 32 == 0
-        mainloop = WgmmaConsumer(sA, sB, pipe, tiled_mma, rows, part, first_lane)
+        first_lane = thread % 32 == 0
+        mainloop = WgmmaConsumer(sA, sB, pipe, tiled_mma, config.consumer_rows, part, first_lane)
         fusion = Fusion(tree, tensors, scalars)
         store = make_store(tma_d, mD, sD, fusion, tiled_mma, consumer, thread, majors.d, config)
         if const_expr(config.schedule == "pingpong"):
@@ -128,12 +129,17 @@ def sm90_gemm_kernel(
         else:
             split = None
             if const_expr(config.split_k > 1):
+                barrier = STORE_BARRIER + consumer
                 split = SplitK(
-                    workspace, flags, config.split_k, CONSUMERS, consumer, thread,
-                    STORE_BARRIER + consumer,
-                )  # fmt: skip
+                    workspace, flags, config.split_k, CONSUMERS, consumer, thread, barrier
+                )
                 split.touch()
             consume_together(mainloop, scheduler, store, split, k_tiles, consumer, config)
+
+
+def registers_lent(tree: Any) -> int:
+    """Registers that a consumer thread has of the producer's: none if D is only scaled."""
+    return 0 if tree == linear_combination() else LENT
 
 
 @cute.jit
