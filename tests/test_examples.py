@@ -38,3 +38,12 @@ def test_readme_has_the_two_commands() -> None:
     shell = re.findall(r"^```bash\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert any("tilewright gemm" in block for block in shell)
     assert any("pytest" in block for block in shell)
+
+
+def test_table_of_the_course_is_what_was_measured() -> None:
+    page = ROOT / "examples" / "README.md"
+    script = "import benchmarks.course as c; print(c.table(c.DEFAULT_OUT), end='')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert f"<!-- course -->\n{done.stdout}<!-- /course -->" in page.read_text()
