@@ -13,6 +13,8 @@ model's own pick by more than a percent.
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
 import math
 import sys
@@ -33,6 +35,9 @@ from tilewright.profiler.machine import gpu_state, machine_facts
 from tilewright.profiler.operations import matches
 from tilewright.profiler.timing import Timing, compare, interleave
 
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+triton_matmul: Any = importlib.import_module("triton_matmul") if HAS_TRITON else None
+"""The rival on few rows, where Triton is installed; this folder is on the path of a script."""
 DEFAULT_OUT = Path(__file__).parent / "results" / "h200_gemm.json"
 REPEATS = 10
 SLICE = 16
@@ -56,6 +61,11 @@ class Case:
     a_major: str = "K"
     b_major: str = "K"
     kind: str = "plain"
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether Triton is a rival too: few rows."""
+        return self.m <= 64 < self.n and self.batch == 1
 
     @property
     def name(self) -> str:
@@ -97,6 +107,14 @@ CASES: tuple[Case, ...] = (
     Case(4096, 4096, 4096, 0.99, 1.04, kind="gelu"),
     Case(8192, 8192, 8192, 0.99, 1.04, kind="gelu"),
     Case(4096, 14336, 4096, 0.99, 1.04, kind="gelu"),
+    # Without TMA: rows at multiples of 2, 4 or 8 bytes.  Reported, with no ratio to reach.
+    *(
+        Case(*size, 0.0, 0.0, b_major=b)
+        for size in ((1000, 1000, 1001), (4095, 4097, 4099), (4096, 4096, 4098), (4096, 4096, 4100))
+        for b in ("K", "N")
+    ),
+    Case(4094, 4098, 4098, 0.0, 0.0, a_major="M", b_major="N"),
+    Case(4095, 4097, 4099, 0.0, 0.0, a_major="M", b_major="N"),
 )
 
 
@@ -184,7 +202,7 @@ def check_then_time(
     row["workspace_bytes"] = prepared.workspace_bytes
     row["error"] = verified(case, prepared, launch, reference, size)
     calls: dict[str, Callable[[], object]] = {"ours": launch}
-    row["peer"], calls["peer"] = peer(case, a, b, bias)
+    row["peer"], calls["peer"] = best_peer(case, a, b, bias, framework)
     for number, config in enumerate(others(prepared, sweep)):
         other = prepare(case, a, b, bias, config)
         calls[str(number)] = other.bind()
@@ -213,7 +231,9 @@ def repeated(call: Callable[[], object], times: int) -> Callable[[], None]:
 
 
 def others(prepared: PreparedGemm, count: int) -> list[Any]:
-    """The `count` configs that the model likes best, its own pick first."""
+    """The `count` configs that the model likes best, its own pick first; none without TMA."""
+    if prepared.plan.kernel != "sm90_gemm":
+        return []
     ranked = heuristics.rank(prepared.plan.problem, target("sm_90a"))
     by_model = sorted(ranked[: count + 1], key=lambda p: p.clocks)
     return [p.config for p in by_model[:count]]
@@ -291,6 +311,19 @@ def peer(case: Case, a: Any, b: Any, bias: Any) -> tuple[str, Callable[[], objec
         return "cublasLt gelu", lambda: fused(bias, a, b, use_gelu=True)
     out = torch.empty((*a.shape[:-1], case.n), device="cuda", dtype=a.dtype)
     return "torch.matmul", lambda: torch.matmul(a, b, out=out)
+
+
+def best_peer(
+    case: Case, a: Any, b: Any, bias: Any, clock: TorchDevice
+) -> tuple[str, Callable[[], object]]:
+    """cuBLAS, or the fastest of its rivals where there are any."""
+    first = peer(case, a, b, bias)
+    if not case.is_narrow or triton_matmul is None:
+        return first
+    rivals = dict([first, *triton_matmul.candidates(a, b)])
+    timings = interleave(rivals, clock, rounds=8, warmup=2)
+    best = min(rivals, key=lambda name: timings[name].median_us)
+    return best, rivals[best]
 
 
 def timing_facts(case: Case, ours: Timing, theirs: Timing) -> dict[str, Any]:

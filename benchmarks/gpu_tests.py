@@ -1,6 +1,6 @@
 """Runs every test that needs a GPU and stores what came out.
 
-    PYTHONPATH=src python3 benchmarks/gpu_tests.py [--out=FILE] [pytest arguments]
+    PYTHONPATH=src python3 benchmarks/gpu_tests.py [--out=FILE] [pytest arguments, such as -n 8]
 
 The file holds the machine, the driver, the versions, the command, the counts, and the name and
 message of whatever failed.

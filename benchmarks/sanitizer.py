@@ -2,9 +2,10 @@
 
     python benchmarks/sanitizer.py --out benchmarks/results/sanitizer.json
 
-Measures sm90_gemm with and without all checks, a SIMT GEMM against numba's CUDA simulator, the
-corpus of planted faults; nothing here needs a GPU.  A rival
-that is not installed is reported as missing, with the command that installs it.
+Measures sm90_gemm with and without all checks, the same GEMM against a tiled matmul in Triton's
+interpreter, a SIMT GEMM against numba's CUDA simulator, the schedules that an exploration saves,
+and the corpus of planted faults; nothing here needs a GPU.  A rival that is not installed is
+reported as missing, with what installs it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
 
+from tilewright import cute
+from tilewright.dsl import Int32
+from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.gemm import prepare_gemm
 from tilewright.profiler.machine import machine_facts
+from tilewright.sim import explore
+from tilewright.sim.dependence import Step, Trace
 from tilewright.sim.options import SimOptions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -156,6 +163,93 @@ def _simt_gemm() -> Callable[[], object]:
     return lambda: prepared.run(options=SimOptions())
 
 
+# -- Triton's interpreter --------------------------------------------------------------------------
+
+
+def measure_triton(size: int, repeats: int, python: str) -> list[Row]:
+    """`size`^3 in f16 by tiles of 128x128x64: sm90_gemm here, a tiled matmul in Triton's
+    interpreter."""
+    tile = 128, 128, 64
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((size, size)).astype(np.float16) for _ in range(2))
+    prepared = prepare_gemm(a, b, kernel="sm90_gemm", config=Sm90GemmConfig(tile, 3))
+    prepared.run()
+    name = f"tiled GEMM {size}^3"
+    ours = seconds(lambda: prepared.run(options=SimOptions()), repeats)
+    rows = [Row(f"{name}, ours, no checks", "s", ours)]
+    words = [str(x) for x in (size, *tile, min(repeats, 3))]
+    done = subprocess.run(
+        [python, str(ROOT / "benchmarks" / "triton_interpreter.py"), *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+    )
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        note = f"{why}; install triton and torch, or name a Python that has them: --triton-python"
+        return [*rows, Row(f"{name}, Triton / ours", "x", (), note=note)]
+    theirs = tuple(float(word) for word in done.stdout.split())
+    ratio = statistics.median(theirs) / statistics.median(ours)
+    return [
+        *rows,
+        Row(f"{name}, Triton's interpreter", "s", theirs),
+        Row(f"{name}, Triton / ours", "x", (ratio,), at_least=1.0),
+    ]
+
+
+# -- exploration -----------------------------------------------------------------------------------
+
+WARPS, OWN = 2, 3
+
+
+@cute.kernel
+def tickets_kernel(counters: cute.Tensor) -> None:
+    """Each warp takes tickets of its own, then one of a counter that all share."""
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx % 32 == 0:
+        for _ in range(OWN):
+            cute.arch.atomic_add(counters.iterator + 1 + tidx // 32, Int32(1))
+        cute.arch.atomic_add(counters.iterator, Int32(1))
+
+
+@cute.jit
+def tickets(counters: cute.Tensor) -> None:
+    tickets_kernel(counters).launch(grid=1, block=32 * WARPS)
+
+
+def measure_exploration() -> list[Row]:
+    """Schedules that are run, and all interleavings of the same steps: nothing then commutes."""
+    options = SimOptions(check_races=True, explore=10_000)
+
+    def schedules() -> float:
+        counters = np.zeros(1 + WARPS, np.int32)
+        report = cute.compile(tickets, counters).simulate(counters, options=options)
+        assert report.complete, "the exploration ends"
+        return float(report.runs)
+
+    def all_before(trace: Trace, step: Step) -> range:
+        del step
+        return range(len(trace.steps) - 2, -1, -1)
+
+    reduced = schedules()
+    with (
+        mock.patch.object(Trace, "dependent", all_before),
+        mock.patch.object(explore, "commute", lambda *steps: not steps),
+    ):
+        every = schedules()
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((264, 264)).astype(np.float16) for _ in range(2))
+    prepared = prepare_gemm(a, b, kernel="sm90_gemm", config=Sm90GemmConfig((128, 128, 64), 3))
+    gemm = prepared.run(options=options)
+    assert gemm is not None, "the arrays are not on a GPU"
+    assert gemm.complete, "the exploration ends"
+    return [
+        Row("exploration: all interleavings of two warps", "", (every,)),
+        Row("exploration: schedules of them that are run", "", (reduced,), at_most=2.0),
+        Row("exploration: schedules of sm90_gemm 264^3, in all", "", (float(gemm.runs),)),
+    ]
+
+
 # -- the corpus ------------------------------------------------------------------------------------
 
 
@@ -200,6 +294,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=512, help="of the checked GEMM")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--numba-python", default=sys.executable, help="a Python that has numba")
+    parser.add_argument("--triton-python", default=sys.executable, help="a Python with triton")
     parser.add_argument("--seeds", type=int, default=3, help="of the corpus")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     args = parser.parse_args()
@@ -207,6 +302,8 @@ def main() -> int:
     for measure in (
         lambda: measure_gemm(args.size, args.repeats),
         lambda: measure_numba(args.repeats, args.numba_python),
+        lambda: measure_triton(args.size, args.repeats, args.triton_python),
+        measure_exploration,
         lambda: measure_corpus(args.seeds),
     ):
         found = measure()

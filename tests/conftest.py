@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# Small products by several processes at once: threads of BLAS would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 

@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Facades: public names handed on to users (`import tilewright.cute as cute`).
     "cute": {"compiler"},
     "dsl": {"compiler"},
+    "tile": {"compiler"},
     "utils": {"collective"},
     "pipeline": {"collective"},
     "library": {"collective", "cute", "dsl", "utils", "pipeline", "compiler"},
@@ -39,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 THIRD_PARTY = {
-    "numpy": {"numeric", "sim", "library", "runtime", "profiler", "compiler", "tileir"},
+    "numpy": {"numeric", "sim", "library", "runtime", "profiler", "compiler", "tileir", "cli"},
     "ml_dtypes": {"numeric", "runtime"},
     "cuda": {"runtime"},
     "rich": {"cli", "profiler"},

@@ -15,6 +15,7 @@ from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright import cute, dsl, layout, pipeline, utils, viz
+    from tilewright.library import device
     from tilewright.library.gemm import gemm
     from tilewright.sim.sanitize import sanitize
 
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 __all__ = [
     "TilewrightError",
     "cute",
+    "device",
     "dsl",
     "gemm",
     "layout",
@@ -32,11 +34,12 @@ __all__ = [
 ]
 
 _HOMES = {"gemm": "tilewright.library.gemm", "sanitize": "tilewright.sim.sanitize"}
+_ROOMS = {"device": "tilewright.library.device"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in __all__:
-        return importlib.import_module(f"tilewright.{name}")
+        return importlib.import_module(_ROOMS.get(name, f"tilewright.{name}"))
     raise AttributeError(f"module 'tilewright' has no attribute {name!r}")

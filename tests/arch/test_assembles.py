@@ -53,7 +53,13 @@ def mma_kernel(atom: MmaAtom, index: int) -> str:
 def copy_kernel(atom: CopyAtom, index: int) -> str:
     regs = "{" + ", ".join(f"%{i}" for i in range(atom.num_matrices)) + "}"
     fields = {"regs": regs, "address": f"%{atom.num_matrices}", "src_size": "%0", "rank": 2}
-    fields |= {"dst": "%0", "src": "%1" if atom.kind == "cp_async" else "%0", "tensormap": "%1"}
+    far = atom.kind == "cp_async" or atom.name.startswith("SM90_BULK_COPY_G2S")
+    fields |= {"dst": "%0", "src": "%1" if far else "%0", "tensormap": "%1", "bytes": "16"}
+    if atom.name.startswith(("SM90_BULK_REDUCE", "SM90_BULK_COPY_S2G")):
+        fields["dst"] = "%1"
+    fields |= {"type": "b32" if atom.name.endswith(("AND", "OR")) else "u32"}
+    words = atom.access_bits // 32
+    fields |= {"value": "{" + ", ".join(["%0"] * words) + "}" if words > 1 else "%0"}
     fields |= {"coords": "%0, %0", "barrier": "%0", "mask": "%2", "hint": "", "hinted": ""}
     text = atom.ptx.format(**fields)
     r = [f"r[{i}]" for i in range(atom.num_matrices)]

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import runpy
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
+from tilewright import cute
 from tilewright.cli.command import main
+from tilewright.codegen.cuda.kernel import emit_cuda
+from tilewright.profiler.checker import Checker, Policy, checking
+from tilewright.runtime.cache import compile_cached
+from tilewright.sim.options import SimOptions
 
 KERNEL = """
 import numpy as np
@@ -209,7 +215,7 @@ def test_costs_are_printed_with_their_lines(write, capsys: pytest.CaptureFixture
     file = write(CONFLICT)
     assert main(["check", file, "--costs"]) == 0
     text = capsys.readouterr().out
-    assert "costs of transpose_kernel: 1 line wastes time" in text
+    assert "costs of transpose_kernel: 5 lines waste time" in text
     assert (
         "  mem.load, 4-byte read: 32-way bank conflict: 32 requests take 1,024 cycles instead "
         "of 32\n" in text
@@ -220,7 +226,8 @@ def test_costs_are_printed_with_their_lines(write, capsys: pytest.CaptureFixture
 def test_costs_in_json(write, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", write(CONFLICT), "--costs", "--json", "--no-races", "--seeds=1"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["launches"]
-    (cost,) = one["costs"]
+    cost, *narrow = one["costs"]
+    assert {c["kind"] for c in narrow} == {"non_vectorised"}
     assert (cost["kind"], cost["count"], cost["actual"]) == ("bank_conflict", 32, 1024)
     assert cost["text"].startswith("32-way bank conflict: 32 requests take 1,024 cycles")
     assert cost["loc"]["function"] == "transpose_kernel"
@@ -229,8 +236,113 @@ def test_costs_in_json(write, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_costs(write, capsys: pytest.CaptureFixture[str]) -> None:
     quiet = CONFLICT.replace("s[t * 32 + i]", "s[i * 32 + t]")
+    quiet = quiet.replace("range_constexpr(32)", "range_constexpr(1)")
     assert main(["check", write(quiet), "--costs"]) == 0
     text = capsys.readouterr().out
     assert (
-        "costs of transpose_kernel: no bank conflicts, wasted sectors or needless barriers" in text
-    )
+        "costs of transpose_kernel: no bank conflicts, wasted sectors, needless barriers, narrow "
+        "copies\n"
+    ) in text
+
+
+def test_resources(
+    write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Registers by estimate, and by ptxas once the kernel has been compiled."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    file = write(CONFLICT)
+
+    def seen() -> tuple[str, dict]:
+        assert main(["check", file, "--costs", "--seeds=1"]) == 0
+        text = capsys.readouterr().out
+        assert main(["check", file, "--costs", "--seeds=1", "--json"]) == 0
+        (one,) = json.loads(capsys.readouterr().out)["launches"]
+        return text, one["resources"]
+
+    text, used = seen()
+    estimate = used["registers_estimate"]
+    assert f"resources of transpose_kernel: about {estimate} registers per thread, most" in text
+    assert "4,096 bytes of shared memory (s 4,096)" in text
+    assert (used["shared_bytes"], used["ptxas"]) == (4096, None)
+    compile_kernels_of(file)
+    text, used = seen()
+    exact = used["ptxas"]["registers"]
+    assert f"about {estimate} registers per thread (ptxas: {exact}), most" in text
+
+
+def compile_kernels_of(file: str) -> None:
+    """As a GPU's machine would, at the first launch."""
+    checker = Checker(Policy(SimOptions(raise_on_findings=False)))
+    with checking(checker):
+        scope = runpy.run_path(file)
+        scope["check_transpose"]()
+    (one,) = checker.launches
+    compile_cached(emit_cuda(one.func), one.kernel, "sm_90a")
+
+
+LIBRARY = """
+import numpy as np
+import tilewright.collective.epilogue.direct as direct
+from tilewright import cute, dsl
+from tilewright.library.gemm import gemm
+from tilewright.library.kernels.sm80_gemm import Sm80GemmConfig
+
+@cute.kernel
+def mine(y: cute.Tensor):
+    t = cute.arch.thread_idx()[0]
+    acc = cute.make_rmem_tensor(2, dsl.Float32)
+    cute.autovec_copy(acc, cute.local_tile(y, (2,), (t,)))  # USER
+
+@cute.jit
+def launch(y: cute.Tensor):
+    mine(y).launch(grid=1, block=4)
+
+def check_mine():
+    launch(np.zeros(8, np.float32))
+
+def multiply():
+    a = np.zeros((64, 64), np.float16)
+    return gemm(a, a, kernel="sm80_gemm", config=Sm80GemmConfig(raster=7))  # LAUNCH
+
+def check_gemm():
+    multiply()
+"""
+
+
+def test_a_finding_in_library_code_shows_the_user_s_calls_first(
+    write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(write())
+    path.write_text(LIBRARY)
+    line = next(n for n, t in enumerate(LIBRARY.splitlines(), 1) if t.endswith("# USER"))
+    assert main(["check", str(path), "--json"]) == 1
+    (mine, gemm) = json.loads(capsys.readouterr().out)["launches"]
+    assert not gemm["findings"]
+    assert main(["check", str(path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    (start,) = [n for n, text in enumerate(lines) if text.startswith("uninitialised: ")]
+    places = [text for text in lines[start:] if text.startswith("  ") and ".py:" in text]
+    assert places[0].startswith(f"  {path}:{line}:"), places
+    assert mine["findings"][0]["kind"] == "uninitialised"
+
+
+def test_a_finding_in_a_library_kernel_shows_who_launched_it(
+    write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kernel's barriers are broken here: `sync_threads` does nothing."""
+    path = Path(write())
+    # A config that no other test compiles: broken programs are kept like all others.
+    broken = LIBRARY.replace("raster=7", "raster=13")
+    path.write_text(broken.replace("def check_mine", "def mine_is_not_checked"))
+    monkeypatch.setattr(cute.arch, "sync_threads", lambda: None)
+    line = next(n for n, t in enumerate(LIBRARY.splitlines(), 1) if t.endswith("# LAUNCH"))
+    assert main(["check", str(path), "--seeds=1"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("  in a kernel of the library, launched by")
+    assert lines[at + 1].startswith(f"  {path}:{line}:1  in multiply")
+    assert "return gemm(a, a" in lines[at + 2]
+    assert any(text.endswith("in check_gemm") for text in lines[at:])

@@ -86,7 +86,7 @@ def test_wrong_result_is_status_1(
         (["--A=*:row"], "--A: '*:row', expected one type and layout, such as bf16:row"),
         (["--alpha=inf"], "--alpha: 'inf', expected a finite number"),
         (["--arch=sm_70"], "target: 'sm_70' is not a known architecture; known: sm_80"),
-        (["--kernel=magic"], "kernel 'magic' does not exist, expected one of sm90_gemm"),
+        (["--kernel=magic"], "kernel 'magic' does not exist, expected one of sm90_"),
         (["--kernels=sm90"], "gemm: unknown flag --kernels\n  hint: did you mean --kernel?"),
         (["--m=64", "--source=/nowhere/at/all"], "--source: cannot write /nowhere/at/all: No such"),
         (

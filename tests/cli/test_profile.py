@@ -54,7 +54,7 @@ def test_dry_run_lists_and_runs_nothing(
 
 
 def test_enumerate(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profile", "--mode=enumerate", "--kernels=sm90*bf16,simt_gemm_f32"]) == 0
+    assert main(["profile", "--mode=enumerate", "--kernels=sm90_gemm*bf16,simt_gemm_f32"]) == 0
     *names, count = capsys.readouterr().out.splitlines()
     assert count.startswith(f"{len(names)} of the ")
     assert all("sm90_gemm_bf16" in name or "simt_gemm_f32" in name for name in names)

@@ -68,6 +68,16 @@ def expression(build) -> str:  # type: ignore[no-untyped-def]
         (lambda k: k.div(k.a, k.i32(3)), "floor_div<int>(a, 3)"),
         (lambda k: k.div(k.special("thread_idx"), k.i32(3)), "(int)threadIdx.x / 3"),
         (lambda k: k.mod(k.special("lane"), k.i32(3)), "read_lane() % 3"),
+        (lambda k: k.mul(k.a, k.mul(k.b, k.c)), "a * b * c"),
+        (
+            # a * lane % 3 * b would be (a * lane) % 3 * b.
+            lambda k: k.mul(k.a, k.mul(k.mod(k.special("lane"), k.i32(3)), k.b)),
+            "a * (read_lane() % 3 * b)",
+        ),
+        (
+            lambda k: k.mul(k.a, k.mul(k.mul(k.div(k.special("lane"), k.i32(3)), k.b), k.c)),
+            "a * (read_lane() / 3 * b * c)",
+        ),
         (lambda k: k.v(arith.Shl, k.a, k.add(k.b, k.c)), "a << (b + c)"),
         (lambda k: k.v(arith.Or, k.v(arith.And, k.a, k.b), k.c), "(a & b) | c"),
         (lambda k: k.v(arith.Xor, k.v(arith.Xor, k.a, k.b), k.c), "a ^ b ^ c"),

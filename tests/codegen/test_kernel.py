@@ -16,10 +16,10 @@ from tilewright.codegen.cuda.emitter import EMITTERS
 from tilewright.codegen.cuda.kernel import emit_cuda
 from tilewright.errors import Loc, VerifyError
 from tilewright.ir.core import OPS, Func
-from tilewright.ir.ops import arith, control, copy, host, memory, mma, sync
+from tilewright.ir.ops import arith, bulk, control, copy, host, memory, mma, sync
 from tilewright.runtime.toolchain import compile_cubin
 
-FAMILIES = (arith, control, copy, host, memory, mma, sync)
+FAMILIES = (arith, bulk, control, copy, host, memory, mma, sync)
 
 
 def test_every_operation_of_a_kernel_has_an_emitter() -> None:

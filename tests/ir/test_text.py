@@ -41,6 +41,35 @@ def test_print_parse_print_is_the_identity() -> None:
     assert print_func(parse_func(print_func(func))) == TEXT
 
 
+BULK = """\
+kernel @send(%x: ptr<f32, gmem, 16>, %n: u32, %tm: tensormap) {cluster=(2, 1, 1)} {
+  %s = mem.alloc_shared() {dtype='f32', count=64, align=16, label='s', offset=0} : \
+ptr<f32, smem, 16>
+  %bar = mem.alloc_shared() {dtype='u64', count=1, align=8, label='bar', offset=256} : \
+ptr<u64, smem, 8>
+  %one = arith.constant() {value=1, dtype='u32'} : u32
+  %zero = arith.constant() {value=0, dtype='i32'} : i32
+  %far = mem.map_shared(%s, %one) : ptr<f32, dsmem, 16>
+  %counter = mem.map_shared(%bar, %one) : ptr<u64, dsmem, 8>
+  bulk.load(%x, %s, %bar, %n)
+  bulk.send(%s, %far, %counter, %n)
+  %v = mem.load(%far) {count=4} : vec<f32, 4>
+  bulk.store_async(%far, %v, %counter)
+  bulk.store(%s, %x, %n)
+  bulk.reduce(%s, %x, %n) {kind='add'}
+  tma.reduce(%tm, %s, %zero, %zero) {kind='max'}
+  copy.cp_async_arrive(%bar)
+  return()
+}
+"""
+
+
+def test_bulk_operations_survive() -> None:
+    func = parse_func(BULK)
+    verify_func(func)
+    assert print_func(func) == BULK
+
+
 def test_locations_survive() -> None:
     text = (
         "kernel @f() loc('k.py':3:0:5:'f') {\n"

@@ -55,6 +55,49 @@ CASES = {
     ),
 }
 
+BULK_HEAD = """\
+  %s = mem.alloc_shared() {dtype='f32', count=64, align=16, label='s', offset=0} : \
+ptr<f32, smem, 16>
+  %bar = mem.alloc_shared() {dtype='u64', count=1, align=8, label='bar', offset=256} : \
+ptr<u64, smem, 8>
+  %one = arith.constant() {value=1, dtype='u32'} : u32
+  %far = mem.map_shared(%s, %one) : ptr<f32, dsmem, 16>
+  %counter = mem.map_shared(%bar, %one) : ptr<u64, dsmem, 8>
+"""
+BULK_CASES = {
+    "bulk.load(%x, %s, %bar, %one)": "bulk.load: a bulk copy moves a positive multiple of 16 "
+    "bytes, not 1 (rule OWN)",
+    "bulk.store(%s, %odd, %n)": "bulk.store: ptr<f32, gmem, 4> is aligned to 4 bytes, a bulk copy "
+    "needs 16 (rule OWN)",
+    "bulk.reduce(%s, %x, %n) {kind='max'}": "bulk.reduce: max reduces i32 u32 i64 u64 f16 bf16, "
+    "not f32 (rule OWN)",
+    "bulk.reduce(%bar, %x, %n) {kind='add'}": "bulk.reduce: elements of ptr<u64, smem, 8> and "
+    "ptr<f32, gmem, 16> differ (rule OWN)",
+    "bulk.send(%s, %s, %counter, %n)": "bulk.send: dst is ptr<f32, smem, 16>, expected a pointer "
+    "to any type in dsmem (rule TYPE)",
+    "bulk.send(%s, %far, %bar, %n)": "bulk.send: barrier is ptr<u64, smem, 8>, expected a pointer "
+    "to u64 in dsmem (rule TYPE)",
+    "%r = mem.alloc_registers() {dtype='f32', count=8, label='r'} : ptr<f32, rmem, 16> "
+    "%w = mem.load(%r) {count=8} : vec<f32, 8> "
+    "bulk.store_async(%far, %w, %counter)": "bulk.store_async: an asynchronous store writes 4, 8 "
+    "or 16 bytes, not 32 (rule OWN)",
+    "%w = mem.load(%x) {count=4} : vec<f32, 4> "
+    "%near = mem.offset(%far, %one) {divisor=1} : ptr<f32, dsmem, 4> "
+    "bulk.store_async(%near, %w, %counter)": "bulk.store_async: ptr<f32, dsmem, 4> is aligned to "
+    "4 bytes, the store needs 16 (rule OWN)",
+    "%p = mem.map_shared(%x, %one) : ptr<f32, dsmem, 16>": "mem.map_shared: base is ptr<f32, gmem, "
+    "16>, expected a pointer to any type in smem (rule TYPE)",
+}
+
+
+@pytest.mark.parametrize("body", BULK_CASES)
+def test_rules_of_bulk_copies(body: str) -> None:
+    head = "kernel @f(%x: ptr<f32, gmem, 16>, %odd: ptr<f32, gmem, 4>, %n: u32)"
+    func = parse_func(f"{head} {{\n{BULK_HEAD} {body} return()\n}}")
+    with pytest.raises(VerifyError) as error:
+        verify_func(func)
+    assert str(error.value) == BULK_CASES[body]
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_rule(case: str) -> None:

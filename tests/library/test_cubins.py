@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,43 @@ def test_no_config_spills(base: Sm90GemmConfig, fused: bool) -> None:
     assert cubin.warnings == ()
     assert (cubin.spill_stores, cubin.spill_loads) == (0, 0)
     assert max(cubin.registers.values()) <= 168 // base.blocks_per_sm
+
+
+WIDE = Sm90GemmConfig()
+CLUSTER = Sm90GemmConfig((128, 16, 128), 5, epilogue="direct", reduction="cluster")
+SHARING = (
+    replace(WIDE, scheduler="stream_k"),
+    replace(WIDE, scheduler="stream_k", stream_waves=2, reduction="fast"),
+    replace(BASES[5], scheduler="stream_k", stream_waves=2),
+    replace(WIDE, split_k=2, reduction="serial"),
+    replace(CLUSTER, split_k=4),
+    replace(CLUSTER, split_k=16),
+    replace(CLUSTER, tile_shape_mnk=(64, 16, 64), schedule="pingpong", split_k=16),
+)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("config", SHARING, ids=str)
+def test_sharing_tiles_spills_nothing(config: Sm90GemmConfig) -> None:
+    a, b, _, out = random_operands(GemmProblem.packed(256, 256, 2048, ab="bf16", d="bf16"))
+    prepared = prepare_gemm(a, b, out=out, kernel="sm90_gemm", config=config)
+    assert prepared.compiled is not None
+    cubin = prepared.compiled.cubin()
+    assert cubin.registers == {"sm90_gemm_kernel": 168}
+    assert (cubin.warnings, cubin.spill_stores, cubin.stack_bytes) == ((), 0, 0)
+    counts = opcode_counts(cubin.cubin)
+    values = config.accumulators
+    if config.in_cluster:
+        assert counts["STAS.128"] == values // 4
+        # The one fence is for another tile's sums: neither start nor end of a cluster has one.
+        assert counts["MEMBAR.ALL.GPU"] == 1
+        assert not any(op.startswith(("STG.E.128", "ATOM", "RED")) for op in counts)
+    elif config.reduction == "fast":
+        # No atomic of a sum waits for what was there.
+        assert counts["REDG.E.ADD.F32.FTZ.RN.STRONG.GPU"] == values
+        assert counts["LDG.E"] == counts["STG.E"] == values
+    else:
+        assert counts["STG.E.128"] == counts["LDG.E.128"] == values // 4
 
 
 @needs_nvrtc

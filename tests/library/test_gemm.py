@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.gemm import prepare_gemm, random_operands
 from tilewright.library.kernels.sm80_gemm import Sm80GemmConfig
 from tilewright.library.problem import GemmProblem
+from tilewright.library.status import ProblemError, StatusCode
 
 SIMT_SIZES = [(1, 1, 1), (128, 128, 8), (33, 70, 19), (130, 129, 7), (5, 300, 16)]
 TENSOR_SIZES = [(128, 256, 64), (8, 8, 8), (200, 264, 72), (129, 136, 200), (300, 16, 64)]
@@ -173,7 +175,7 @@ def test_output_is_the_callers_array_and_its_surroundings_survive() -> None:
         ),
         (
             lambda a: tw.gemm(a, a, kernel="sm70_gemm"),
-            "kernel 'sm70_gemm' does not exist, expected one of sm90_gemm, sm80_gemm, simt_gemm",
+            "kernel 'sm70_gemm' does not exist, expected one of sm90_",
         ),
         (lambda a: tw.gemm(a, [[1.0]]), "argument 2 (b): expected an array"),
     ],
@@ -194,10 +196,9 @@ def reason(problem: GemmProblem, kernel: str, config: Any = None, arch: str = "s
 def test_alignment_names_operand_needed_and_actual() -> None:
     """CASES A22: 36 fp16 columns are a pitch of 72 bytes, which 8 divides and 16 does not."""
     problem = GemmProblem.packed(36, 40, 36, ab="f16", d="f16")
-    for kernel, engine in (("sm90_gemm", "TMA"), ("sm80_gemm", "cp.async")):
-        assert reason(problem, kernel) == (
-            f"A needs every row at a multiple of 16 bytes ({engine}), got 8 (pitch 72 B)"
-        )
+    assert reason(problem, "sm90_gemm") == (
+        "A needs every row at a multiple of 16 bytes (TMA), got 8 (pitch 72 B)"
+    )
     check(problem, "")  # ... and the slower kernel does it
 
 
@@ -242,8 +243,9 @@ def test_hopper_kernel_for_ampere() -> None:
 def test_plan_says_why_better_kernels_do_not_fit() -> None:
     problem = GemmProblem.packed(64, 64, 60, ab="f16", d="f16")
     plan = registry.plan(problem, target("sm_90a"))
-    assert plan.kernel == "simt_gemm"
-    assert plan.passed_over[0].startswith("sm90_gemm: A needs every row at a multiple of 16")
+    assert plan.kernel == "sm90_cpasync_gemm"
+    assert plan.passed_over[-1].startswith("sm90_gemm: A needs every row at a multiple of 16")
+    assert registry.plan(problem, target("sm_80")).kernel == "sm80_gemm"
 
 
 def test_launching_without_a_gpu_says_what_is_missing() -> None:
@@ -257,3 +259,26 @@ def test_launching_without_a_gpu_says_what_is_missing() -> None:
         "host: the arrays are on the CPU, expected a GPU\n"
         "  hint: pass GPU arrays (torch, CuPy), or use .simulate(...)"
     )
+
+
+def test_gemm_has_the_parameters_of_prepare_gemm() -> None:
+    assert inspect.signature(tw.gemm) == inspect.signature(prepare_gemm)
+    assert list(inspect.signature(tw.gemm).parameters)[:4] == ["a", "b", "c", "alpha"]
+    a = np.ones((8, 8), np.float16)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
+        tw.gemm(a, a, gamma=1.0)  # type: ignore[call-arg]
+
+
+def test_a_plan_is_made_once() -> None:
+    problem = GemmProblem.packed(520, 264, 72, ab="f16", d="f16")
+    first = registry.plan(problem, target("sm_90a"))
+    assert registry.plan(problem, target("sm_90a")) is first
+    assert registry.plan(problem, target("sm_80")) is not first
+
+
+def test_what_no_kernel_takes_is_refused_with_its_parts() -> None:
+    a = np.ones((8, 8), np.int16)
+    with pytest.raises(ProblemError) as error:
+        tw.gemm(a, a)
+    assert (error.value.code, error.value.operand) == (StatusCode.INVALID_DATA_TYPE, "A")
+    assert (error.value.needed, error.value.actual) == ("f16, bf16 or f32", "i16")

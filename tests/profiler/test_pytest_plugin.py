@@ -89,3 +89,16 @@ def test_a_suppression_without_a_reason(tmp_path: Path) -> None:
     code, text = run(tmp_path, *PLUGIN, ini="tilewright_allow =\n    race@reverse\n")
     assert code != 0
     assert "gives no reason" in text
+
+
+def test_workers_of_xdist_report_what_they_checked(tmp_path: Path) -> None:
+    """The process that prints the summary has run no test itself."""
+    code, text = run(tmp_path, *PLUGIN, "-n", "2")
+    assert code == 1
+    assert "1 failed, 1 passed" in text
+    assert "tilewright: 2 launches checked, 2 findings" in text
+    allow = "@pytest.mark.tilewright_allow('race@reverse: shown in a talk')"
+    code, text = run(tmp_path, *PLUGIN, "-n", "2", "-k", "test_reverse", marker=allow)
+    assert code == 0, text
+    assert "tilewright: 1 launch checked, 0 findings" in text
+    assert "allowed race at test_it.py:" in text

@@ -82,6 +82,15 @@ def test_a_wait_for_copies_is_a_wait() -> None:
     assert any(span.start < landed <= span.end and "wait" in span.label for span in waits)
 
 
+def test_a_wait_at_the_end_of_a_branch_is_drawn(timeline: Timeline) -> None:
+    """One thread waits for its stores, as the last thing of an `if`: its warp waits for it."""
+    for block in timeline.blocks.values():
+        waits = [s for lane, spans in block.items() if isinstance(lane, int) for s in spans]
+        waits = [s for s in waits if (s.kind, s.label) == ("wait", "tma.wait")]
+        assert waits
+        assert max(s.end for s in waits) >= min(s.end for s in block["TMA stores"])
+
+
 def test_files_say_that_they_are_modelled(timeline: Timeline) -> None:
     assert "modelled, not measured" in svg(timeline)
     trace = perfetto(timeline)

@@ -91,6 +91,32 @@ API status cuCtxGetId(void *context, unsigned long long *id) {
 }
 API status cuCtxSynchronize(void) { return ordered("cuCtxSynchronize"); }
 
+API status cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+  *address = (uint64_t)(uintptr_t)malloc(bytes);
+  note("{\"call\": \"alloc\", \"address\": %" PRIu64 ", \"bytes\": %zu}", *address, bytes);
+  return ordered("cuMemAlloc");
+}
+API status cuMemFree_v2(uint64_t address) {
+  note("{\"call\": \"free\", \"address\": %" PRIu64 "}", address);
+  free((void *)(uintptr_t)address);
+  return 0;
+}
+API status cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) {
+  note("{\"call\": \"up\", \"address\": %" PRIu64 ", \"bytes\": %zu}", to, bytes);
+  memcpy((void *)(uintptr_t)to, from, bytes);
+  return 0;
+}
+API status cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) {
+  note("{\"call\": \"down\", \"address\": %" PRIu64 ", \"bytes\": %zu}", from, bytes);
+  memcpy(to, (const void *)(uintptr_t)from, bytes);
+  return 0;
+}
+API status cuMemsetD8_v2(uint64_t address, unsigned char value, size_t bytes) {
+  note("{\"call\": \"fill\", \"address\": %" PRIu64 ", \"bytes\": %zu}", address, bytes);
+  memset((void *)(uintptr_t)address, value, bytes);
+  return 0;
+}
+
 API status cuModuleLoadData(void **module, const void *image) {
   note("{\"call\": \"load\", \"context\": %" PRIuPTR ", \"first\": %d}", current,
        *(const unsigned char *)image);

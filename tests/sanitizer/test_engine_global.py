@@ -177,3 +177,64 @@ def handed(x: cute.Tensor, out: cute.Tensor, bug: Constexpr):
 def test_generic_global_writes_before_a_tma_load_need_the_fence_of_all_memory():
     args = (np.zeros((8, 32), np.float32), np.zeros(32, np.float32))
     expect(handed, args, "shared only", "proxy_fence", check_global=True)
+
+
+@cute.kernel
+def sums_kernel(sums: cute.Tensor, count: cute.Tensor, out: cute.Tensor, bug: Constexpr):
+    """Both blocks add to all sums and count themselves in; the second one reads the sums."""
+    tidx, _, _ = cute.arch.thread_idx()
+    last = SmemAllocator().allocate_array(Int32, 1, label="last")
+    cute.arch.atomic_add(sums.iterator + tidx, Float32(1.0))  # FAULT
+    if const_expr(bug != "barrier"):
+        cute.arch.sync_threads()
+    if tidx == 0:
+        if const_expr(bug == "relaxed"):
+            before = cute.arch.atomic_add(count.iterator, Int32(1))
+        else:
+            before = cute.arch.atomic_add(count.iterator, Int32(1), sem="acq_rel", scope="gpu")
+        cute.arch.store(last, before)
+    cute.arch.sync_threads()
+    if cute.arch.load(last) == 1:
+        out[tidx] = sums[tidx]
+
+
+@cute.jit
+def all_sums(sums: cute.Tensor, count: cute.Tensor, out: cute.Tensor, bug: Constexpr):
+    sums_kernel(sums, count, out, bug).launch(grid=2, block=64)
+
+
+@pytest.mark.parametrize("bug", ["relaxed", "barrier"])
+def test_an_atomic_does_not_hide_those_before_it(bug):
+    """The reader's own atomic comes between the other block's and its read."""
+    arrays = np.zeros(64, np.float32), np.zeros(1, np.int32), np.zeros(64, np.float32)
+    expect(all_sums, arrays, bug, "race", check_global=True)
+
+
+@cute.kernel
+def two_readers_kernel(x: cute.Tensor, out: cute.Tensor, ready: cute.Tensor, bug: Constexpr):
+    """Blocks 0 and 1 read the same places with one instruction; block 2 then writes there."""
+    tidx, _, _ = cute.arch.thread_idx()
+    bidx, _, _ = cute.arch.block_idx()
+    if bidx < 2:
+        out[bidx * 32 + tidx] = x[tidx]  # FAULT
+        cute.arch.sync_threads()
+        counts = bidx == 1 if const_expr(bug == "one waited for") else True
+        if counts and tidx == 0:
+            cute.arch.atomic_add(ready.iterator, Int32(1), sem="release")
+    else:
+        if tidx == 0:
+            seen = Int32(0)
+            while seen < (1 if const_expr(bug == "one waited for") else 2):
+                seen = cute.arch.atomic_add(ready.iterator, Int32(0), sem="acquire")
+        cute.arch.sync_threads()
+        x[tidx] = Float32(1.0)
+
+
+@cute.jit
+def two_readers(x: cute.Tensor, out: cute.Tensor, ready: cute.Tensor, bug: Constexpr):
+    two_readers_kernel(x, out, ready, bug).launch(grid=3, block=32)
+
+
+def test_a_read_of_one_block_does_not_stand_for_that_of_another():
+    args = np.zeros(32, np.float32), np.zeros(64, np.float32), np.zeros(4, np.int32)
+    expect(two_readers, args, "one waited for", "race", check_global=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ from tilewright.dsl import Constexpr, Float32, Int32, Uint64, const_expr
 from tilewright.errors import SimulationError
 from tilewright.sim.options import SimOptions, default_options
 from tilewright.sim.sanitize import sanitize
-from tilewright.sim.schedule import Choice, Chooser, Strategy, following, strategy
+from tilewright.sim.schedule import Strategy, strategy
 from tilewright.utils import SmemAllocator
 
 
@@ -86,29 +84,6 @@ def test_a_failing_seed_fails_again():
     assert not run(order, ORDER[0].copy(), np.zeros(4, np.int32)).findings
 
 
-def test_exploration_finds_the_order_and_its_schedule_reproduces():
-    args = (ORDER[0].copy(), np.zeros(4, np.int32))
-    report = run(order, *args, check_races=True, explore=200, raise_on_findings=False)
-    assert [f.kind for f in report.findings] == ["deadlock"]
-    assert report.options.schedule is not None
-    args = (ORDER[0].copy(), np.zeros(4, np.int32))
-    again = run(
-        order, *args, check_races=True, schedule=report.options.schedule, raise_on_findings=False
-    )
-    assert [f.message for f in again.findings] == [f.message for f in report.findings]
-    with pytest.raises(SimulationError) as error:
-        run(order, ORDER[0].copy(), np.zeros(4, np.int32), check_races=True, explore=200)
-    text = str(error.value)
-    assert re.search(r"reproduce with options=SimOptions\(schedule=\([\d, ]*\), check_races", text)
-
-
-def test_exploration_of_a_right_kernel_ends():
-    report = run(swap, *ARGS, "", check_races=True, explore=2000)
-    assert report.complete
-    assert report.runs > 1
-    assert not report.findings
-
-
 def test_sanitize_checks_the_launches_inside():
     with pytest.raises(SimulationError) as error, sanitize():
         swap(*ARGS, "bug")
@@ -130,14 +105,3 @@ def test_strategies_differ_and_are_fixed_by_their_seed():
     assert strategy(0) == Strategy()
     assert strategy(11) == strategy(11)
     assert len({strategy(s) for s in range(20)}) > 10
-
-
-def test_choices_are_enumerated_within_their_budget():
-    seen = []
-    prefix: tuple[int, ...] | None = ()
-    while prefix is not None:
-        chooser = Chooser(prefix)
-        seen.append((chooser.choose([0, 1]), chooser.choose([0, 0]), chooser.choose([0, 1])))
-        prefix = following(chooser.made, 1)
-    assert len(seen) == len(set(seen)) == 6  # 8, less the two with both interruptions
-    assert following([Choice((0,), 0)], 5) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.errors import SimulationError
-from tilewright.ir.ops import arith, sync
+from tilewright.ir.ops import arith, control, sync
 from tilewright.numeric.dtypes import BOOL, F32, I32, U32, U64
 from tilewright.sim.machine import SimOptions
 
@@ -404,6 +404,34 @@ def test_cluster_barrier_and_remote_arrival(kit):
     got = np.full(128, -1, np.int32)
     k.run(got, grid=4, cluster=(2, 1, 1))
     np.testing.assert_array_equal(got, np.arange(128) // 32 % 2)
+
+
+def test_threads_that_arrived_at_the_cluster_barrier_may_exit(kit):
+    """Their arrivals do not stand in for those of threads that have yet to come."""
+    k = kit(kit.gmem(I32), kit.gmem(I32))
+    marks, seen = k.args
+    bar = k.shared(U64, 1, 8, "b")
+    first = k.cmp("eq", k.bid(), 0)
+
+    def come_late():
+        k.if_(k.cmp("eq", k.tid(), 0), lambda: k.do(sync.MBarrierInit, bar, k.u32(1)))
+        k.do(sync.MBarrierTryWait, bar, k.u32(0))  # gives up when the other warps are gone
+        k.store(marks, k.tid(), k.tid())
+
+    def stay():
+        k.if_(first, lambda: None, come_late)
+        k.do(sync.ClusterArrive)
+        k.do(sync.ClusterWait)
+        k.if_(first, lambda: k.store(seen, k.tid(), k.load(marks, k.tid())))
+
+    def leave():
+        k.do(sync.ClusterArrive)
+        k.do(control.Return)
+
+    k.if_(k.cmp("lt", k.tid(), 32), stay, leave)
+    found = np.full(32, -1, np.int32)
+    k.run(np.full(32, -1, np.int32), found, grid=2, block=128, cluster=(2, 1, 1))
+    np.testing.assert_array_equal(found, np.arange(32))
 
 
 def test_cluster_barrier_rules(kit):

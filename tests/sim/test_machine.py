@@ -1,4 +1,4 @@
-"""What a caller sees of a run: counters, observers, internal failures."""
+"""What a caller sees of a run: counters, watchers, internal failures."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ class Recorder:
     def __init__(self):
         self.accesses, self.syncs = [], []
 
-    def access(self, agent, space, kind, addresses, size, op):
-        assert np.ndim(addresses) <= 1
-        where = agent if isinstance(agent, str) else agent.name()
-        self.accesses.append((where, space, kind, size, op.name))
+    def access(self, g, window, kind, address, bounds, size, op, lanes, data):
+        assert lanes is None
+        assert (data is not None) == (kind == "write")
+        assert bounds == (np.min(address), np.max(address))
+        space = "smem" if window is g.cta.smem else "gmem"
+        self.accesses.append((g.name(), space, kind, size, op.name))
 
-    def sync(self, agent, kind, what, op):
+    def sync(self, g, kind, what, op):
         assert what is not None
-        self.syncs.append((agent.name(), kind, op.name))
+        self.syncs.append((g.name(), kind, op.name))
 
 
-def test_observer_is_told_of_accesses_and_synchronisation(kit):
+def test_watchers_are_told_of_accesses_and_synchronisation(kit):
     k = kit(kit.gmem(F32))
     (x,) = k.args
     s = k.shared(F32, 32)
@@ -35,7 +37,9 @@ def test_observer_is_told_of_accesses_and_synchronisation(kit):
     k.load(s, 0, count=4)
     seen = Recorder()
     address = k.map(np.zeros(32, np.float32), "x")
-    simulate(Launch(k.func(), (1, 1, 1), (32, 1, 1), args=(address,)), k.memory, observer=seen)
+    also = Recorder()
+    launch = Launch(k.func(), (1, 1, 1), (32, 1, 1), args=(address,))
+    simulate(launch, k.memory, watchers=[seen, also])
     who = "block (0, 0, 0), warp 0"
     assert seen.accesses == [
         (who, "gmem", "read", 4, "mem.load"),
@@ -43,6 +47,7 @@ def test_observer_is_told_of_accesses_and_synchronisation(kit):
         (who, "smem", "read", 16, "mem.load"),
     ]
     assert seen.syncs == [(who, "arrive", "sync.threads"), (who, "wait", "sync.threads")]
+    assert (also.accesses, also.syncs) == (seen.accesses, seen.syncs)
 
 
 def test_counters(kit):

@@ -19,11 +19,13 @@ from tilewright.errors import LaunchError, SimulationError, TilewrightError
 from tilewright.profiler import values
 from tilewright.profiler.check_report import as_record, as_text
 from tilewright.profiler.checker import Checker, Policy, checking
-from tilewright.profiler.cost_report import cost_record, costs_text
+from tilewright.profiler.cost_report import cost_records, costs_text
+from tilewright.profiler.recorded import side_by_side
 from tilewright.profiler.roofline import roofline_text
 from tilewright.profiler.suppressions import parse
 from tilewright.profiler.timeline import record_timeline
 from tilewright.profiler.timeline_files import write_timeline
+from tilewright.runtime import driver
 from tilewright.sim.options import SimOptions
 
 EXAMPLES = (
@@ -48,6 +50,8 @@ def run(words: Sequence[str]) -> int:
     path = Path(args.file)
     if not path.is_file():
         raise TilewrightError(f"check: {args.file} is not a file", hint="name a Python file")
+    if args.record:
+        _check_record(args)
     checker = Checker(_policy(args), keep=1 if args.timeline else 0)
     quiet = contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext()
     with quiet, checking(checker):
@@ -58,7 +62,8 @@ def run(words: Sequence[str]) -> int:
             hint="launch at module level, in functions named check_*, or in main()",
         )
     if args.timeline:
-        _draw(checker, Path(args.timeline))
+        with contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext():
+            _draw(checker, Path(args.timeline), record=args.record)
     _show(args, checker, stopped)
     if any(one.findings for one in checker.launches):
         return WRONG
@@ -79,8 +84,7 @@ def _show(args: argparse.Namespace, checker: Checker, stopped: str) -> None:
         record = {"file": args.file, **as_record(checker.launches), "stopped": stopped or None}
         if args.costs:
             for made, one in zip(record["launches"], checker.launches, strict=True):
-                costs = one.report.costs if one.report is not None else ()
-                made["costs"] = [cost_record(cost) for cost in costs]
+                made |= cost_records(one)
         print(json.dumps(record, indent=1))
         return
     print(as_text(checker.launches, f"tilewright check {args.file}"))
@@ -88,7 +92,7 @@ def _show(args: argparse.Namespace, checker: Checker, stopped: str) -> None:
         if one.report is not None and args.roofline:
             print(roofline_text(one.kernel, one.report.counters))
         if one.report is not None and args.costs:
-            print(costs_text(one.kernel, one.report.costs))
+            print(costs_text(one))
     if stopped:
         why = " (blocks were left out, so its results are not whole)" if _is_cut(checker) else ""
         print(f"{args.file} stopped: {stopped}{why}")
@@ -136,8 +140,9 @@ def _parser() -> Parser:
         help="allow a finding, and say why; PLACE is a function, file or file:line",
     )
     add("--timeline", metavar="FILE", help="model the first launch's time: FILE.json or FILE.svg")
+    add_boolean(made, "--record", False, "record the same on this machine's GPU, side by side")
     add_boolean(made, "--roofline", False, "print bytes and FLOPs of each memory level")
-    add_boolean(made, "--costs", False, "print bank conflicts and wasted sectors of each line")
+    add_boolean(made, "--costs", False, "print what wastes time, by line, and registers")
     add_boolean(made, "--json", False, "print one JSON object")
     return made
 
@@ -266,11 +271,25 @@ def _entries(module: ModuleType) -> Sequence[Callable[[], Any]]:
     return chosen
 
 
-def _draw(checker: Checker, path: Path) -> None:
+def _check_record(args: argparse.Namespace) -> None:
+    if not args.timeline:
+        raise TilewrightError("--record: nothing to draw", hint="add --timeline=FILE.svg")
+    found = driver.is_available()
+    if not found:
+        raise TilewrightError(
+            f"--record: no usable GPU: {found.reason}",
+            hint="without --record, the timeline is modelled only",
+        )
+
+
+def _draw(checker: Checker, path: Path, *, record: bool) -> None:
     if path.suffix not in (".json", ".svg"):
         raise TilewrightError(
             f"--timeline: {path} ends in {path.suffix or 'nothing'}, expected .json or .svg"
         )
     for launch, memory, before in checker.kept:
         memory.restore(before)
-        write_timeline(record_timeline(launch, memory), path)
+        if record:
+            print(side_by_side(launch, memory, path).text)
+        else:
+            write_timeline(record_timeline(launch, memory), path)

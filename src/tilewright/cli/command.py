@@ -34,7 +34,7 @@ VERBS = {
     "profile": Verb("tilewright.cli.profile", "sweep problems and kernels: verify, time, compare"),
     "check": Verb("tilewright.cli.check", "run a kernel file in the simulator: find races, hangs"),
     "layout": Verb("tilewright.cli.layout", "print, explain, compose and draw layouts and atoms"),
-    "tile": Verb("tilewright.cli.tile", "check, show and translate Tile IR"),
+    "tile": Verb("tilewright.cli.tile", "check, show, translate, run and compile Tile IR"),
     "doctor": Verb("tilewright.cli.doctor", "say what this machine can do, and what is missing"),
 }
 

@@ -1,43 +1,44 @@
-"""`tilewright tile`: check, show and translate Tile IR.
+"""`tilewright tile`: check, show, translate, run and compile Tile IR.
 
 `check` ends with 0 if the text is valid and with 3 if it is not, as NVIDIA's own tools do.
 """
 
 from __future__ import annotations
 
-import argparse
 import collections
 import difflib
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tilewright.cli.arguments import Parser, value
+from tilewright.cli.arguments import value
+from tilewright.cli.tile_compile import compile_file
+from tilewright.cli.tile_files import (
+    EXAMPLES,
+    EXIT_ACCEPTED,
+    EXIT_REJECTED,
+    checked,
+    needed_version,
+    tile_parser,
+)
+from tilewright.cli.tile_run import run_entry
 from tilewright.errors import TilewrightError
 from tilewright.ir.core import Block
 from tilewright.ir.ops.tile import module
-from tilewright.ir.ops.tile.base import TileOp
 from tilewright.ir.tile_attrs import DenseAttr, HintsAttr
-from tilewright.tileir.bytecode.encoding import DEFAULT_VERSION, MAGIC, VERSIONS
+from tilewright.tileir.bytecode.encoding import DEFAULT_VERSION, VERSIONS
 from tilewright.tileir.bytecode.writer import write_bytecode
-from tilewright.tileir.check import Report, check_bytecode, check_text
 from tilewright.tileir.print_attrs import hints_text
 from tilewright.tileir.printer import PrintOptions, print_text
 from tilewright.tileir.verify import VerifyOptions
 
-EXIT_ACCEPTED, EXIT_REJECTED = 0, 3
-
-EXAMPLES = (
-    "tilewright tile check examples/vector_add.mlir",
-    "tilewright tile show examples/vector_add.mlir",
-    "tilewright tile translate examples/vector_add.mlir --generic",
-)
 _OVERVIEW = """\
 usage: tilewright tile <action> FILE [options]     (tilewright tile <action> --help says more)
 
   check      say whether a file is valid Tile IR: exit 0, or 3 with the fault's place
   show       what is in a file: globals, entries, their operations, the version that they need
   translate  to text in normal form, to MLIR's generic form, or to bytecode
+  run        interpret an entry on .npy files and numbers: exit 1 if something is wrong with it
+  compile    to a cubin, with NVIDIA's tileiras (the extra `tileiras`)
 
 FILE is text or bytecode; - is standard input.
 
@@ -62,49 +63,8 @@ def run(words: Sequence[str]) -> int:
     return ACTIONS[action](words[1:])
 
 
-def _parser(action: str, description: str) -> Parser:
-    examples = [example for example in EXAMPLES if f" {action} " in example]
-    parser = Parser(f"tile {action}", description, examples)
-    parser.add_argument(
-        "file", metavar="FILE", help="Tile IR text or bytecode, - for standard input"
-    )
-    parser.add_argument(
-        "--testing", action="store_true", help="admit testing$func, which only NVIDIA's tests use"
-    )
-    return parser
-
-
-def _read(path: str) -> tuple[bytes, str]:
-    """The bytes of a file and its name in diagnostics."""
-    if path == "-":
-        return sys.stdin.buffer.read(), "<stdin>"
-    try:
-        return Path(path).read_bytes(), path
-    except OSError as error:
-        raise TilewrightError(f"tile: cannot read {path}: {error.strerror}") from None
-
-
-def _checked(args: argparse.Namespace, options: VerifyOptions) -> Report:
-    """What is in the file, text or bytecode; its diagnostics are printed."""
-    data, name = _read(args.file)
-    if data.startswith(MAGIC):
-        report = check_bytecode(data, name, options)
-    else:
-        try:
-            text = data.decode()
-        except UnicodeDecodeError as error:
-            raise TilewrightError(
-                f"tile: {name} is neither bytecode nor UTF-8 text: byte {data[error.start]:#04x} "
-                f"at {error.start}"
-            ) from None
-        report = check_text(text, name, options)
-    for line in report.diagnostics:
-        print(line, file=sys.stderr)
-    return report
-
-
 def _check(words: Sequence[str]) -> int:
-    parser = _parser("check", "Says whether a file is valid Tile IR.")
+    parser = tile_parser("check", "Says whether a file is valid Tile IR.")
     parser.add_argument(
         "-Wunsupported-hints",
         dest="warn_hints",
@@ -116,12 +76,12 @@ def _check(words: Sequence[str]) -> int:
     )
     args = parser.parse(words)
     options = VerifyOptions(args.testing, args.warn_hints, args.error_hints)
-    report = _checked(args, options)
+    report = checked(args, options)
     return EXIT_ACCEPTED if report.accepted else EXIT_REJECTED
 
 
 def _translate(words: Sequence[str]) -> int:
-    parser = _parser("translate", "Text or bytecode to text in normal form, or to bytecode.")
+    parser = tile_parser("translate", "Text or bytecode to text in normal form, or to bytecode.")
     parser.add_argument("--bytecode", action="store_true", help="to bytecode; needs -o")
     parser.add_argument(
         "--version",
@@ -137,7 +97,7 @@ def _translate(words: Sequence[str]) -> int:
     args = parser.parse(words)
     if args.bytecode and args.output is None:
         raise TilewrightError("tile translate: --bytecode needs -o, the file to write")
-    report = _checked(args, VerifyOptions(args.testing))
+    report = checked(args, VerifyOptions(args.testing))
     if report.block is None:
         return EXIT_REJECTED
     if args.bytecode:
@@ -163,9 +123,9 @@ def _version_of(text: str, flag: str) -> tuple[int, int]:
 
 
 def _show(words: Sequence[str]) -> int:
-    parser = _parser("show", "Says what is in a file.")
+    parser = tile_parser("show", "Says what is in a file.")
     args = parser.parse(words)
-    report = _checked(args, VerifyOptions(args.testing))
+    report = checked(args, VerifyOptions(args.testing))
     if report.block is None:
         return EXIT_REJECTED
     for line in summary(report.block):
@@ -178,7 +138,8 @@ def summary(block: Block) -> list[str]:
     lines: list[str] = []
     for top in block.ops:
         if isinstance(top, module.Module):
-            lines.append(f"module @{top.sym_name}, Tile IR {_version(top.body)} or later")
+            major, minor = needed_version(top.body)
+            lines.append(f"module @{top.sym_name}, Tile IR {major}.{minor} or later")
             inner = top.body.ops
         else:
             inner = [top]
@@ -204,14 +165,10 @@ def _entry(op: module.Entry | module.TestingFunc) -> list[str]:
     return lines
 
 
-def _version(block: Block) -> str:
-    since = [op.since for op in block.walk() if isinstance(op, TileOp)]
-    major, minor = max(since, default=(13, 1))
-    return f"{major}.{minor}"
-
-
 ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "check": _check,
     "show": _show,
     "translate": _translate,
+    "run": run_entry,
+    "compile": compile_file,
 }

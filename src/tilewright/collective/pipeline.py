@@ -59,12 +59,19 @@ class PipelineTmaAsync:
 
     `barriers` points at `2 * stages` mbarriers in shared memory: first the full ones, then the
     empty ones.  `tx_bytes` is what TMA writes into one stage, `consumer_arrivals` how many
-    arrivals release one: one for each consumer warp.
+    arrivals release one: one for each consumer warp.  Where blocks of a cluster share what they
+    load, a warp arrives in several of them: `peer` is the block that a lane arrives in.
     """
 
     def __init__(
-        self, barriers: Pointer, stages: int, tx_bytes: int, consumer_arrivals: int
+        self,
+        barriers: Pointer,
+        stages: int,
+        tx_bytes: int,
+        consumer_arrivals: int,
+        peer: Int32 | None = None,
     ) -> None:
+        self.peer = peer
         self.full = barriers
         self.empty = barriers + stages
         self.stages = stages
@@ -89,9 +96,46 @@ class PipelineTmaAsync:
         arch.mbarrier_wait(self.full + state.index, state.phase)
 
     def consumer_release(self, index: Int32, elected: Boolean) -> None:
-        """Gives the stage back: the `elected` lane of each consumer warp arrives."""
+        """Gives the stage back: the `elected` lanes of each consumer warp arrive."""
         if elected:
-            arch.mbarrier_arrive(self.empty + index)
+            arch.mbarrier_arrive(self.empty + index, self.peer)
+
+
+class PipelineAsync(PipelineTmaAsync):
+    """Threads fill stages, by ordinary stores and cp.async; consumer warps empty them.
+
+    `barriers` as for `PipelineTmaAsync`.  `producer_arrivals` is how many arrivals fill a stage:
+    one for each producer warp.
+    """
+
+    def __init__(
+        self, barriers: Pointer, stages: int, producer_arrivals: int, consumer_arrivals: int
+    ) -> None:
+        super().__init__(barriers, stages, 0, consumer_arrivals)
+        self.producer_arrivals = producer_arrivals
+
+    def init_barriers(self) -> None:
+        """Initialises all barriers; by one thread, before a fence and a block-wide barrier."""
+        for s in range(self.stages):
+            arch.mbarrier_init(self.full + s, self.producer_arrivals)
+            arch.mbarrier_init(self.empty + s, self.consumer_arrivals)
+
+    def producer_acquire(self, state: PipelineState) -> Pointer:
+        """Waits until the stage is empty; returns its full barrier."""
+        arch.mbarrier_wait(self.empty + state.index, state.phase)
+        full: Pointer = self.full + state.index
+        return full
+
+    def producer_commit(self, state: PipelineState, elected: Boolean) -> None:
+        """Hands the stage over: every producer thread calls it, when its own writes are complete.
+
+        Each thread makes its writes visible to the tensor cores (the async proxy); once the whole
+        warp has, its `elected` lane arrives.
+        """
+        arch.fence_view_async_shared()
+        arch.sync_warp()
+        if elected:
+            arch.mbarrier_arrive(self.full + state.index)
 
 
 class PipelineTmaStore:

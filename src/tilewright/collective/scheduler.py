@@ -1,9 +1,9 @@
-"""Which output tile a persistent block works on next.
+"""Where the output tile of a number lies.
 
-Tile numbers are walked in groups: `group` rows of tiles, column by column, then the next rows.
-A wave of blocks then touches few rows of A and few columns of B, which stay in L2.  Batches follow
-one after another, so that any number of them fits one grid; the parts of a split K are innermost,
-so that they run at the same time.
+Tile numbers are walked in groups: `group` rows of tiles, column by column, then the next rows (or
+`group` columns, row by row, where the order goes along N).  A wave of blocks then touches few rows
+of A and few columns of B, which stay in L2.  Batches follow one after another, so that any number
+of them fits one grid.  Which block takes which numbers is said in `work.py` and `stream_k.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from tilewright.lang.values import Int32
 
 
 class Tile(NamedTuple):
-    """A piece of work: tile row, tile column, batch, and which part of K."""
+    """A place in the output: tile row, tile column, batch."""
 
     m: Int32
     n: Int32
     batch: Int32
-    part: Int32
 
 
 def batch_count(d: Any) -> Int32 | int:
@@ -37,8 +36,8 @@ def batch_count(d: Any) -> Int32 | int:
 class RasterScheduler:
     """Maps a tile number to its place.
 
-    `tiles_m` and `tiles_n` count the tiles along M and N; `group` is the number of tile rows that
-    are walked together; each tile is there once for each of the `parts` of K.
+    `tiles_m` and `tiles_n` count the tiles along M and N.  Along "M", `group` is the number of tile
+    rows that are walked together, column by column; along "N", that of tile columns, row by row.
     """
 
     def __init__(
@@ -47,40 +46,33 @@ class RasterScheduler:
         tiles_n: Int32,
         group: int,
         batches: Int32 | int = 1,
-        parts: int = 1,
+        along: str = "M",
     ) -> None:
         self.tiles_m = tiles_m
         self.tiles_n = tiles_n
         self.group = group
         self.batches = batches
-        self.parts = parts
+        self.along = along
 
     @property
     def num_tiles(self) -> Int32:
-        return cast(Int32, self.tiles_m * self.tiles_n * self.batches * self.parts)
+        return cast(Int32, self.tiles_m * self.tiles_n * self.batches)
 
     def tile_at(self, number: Int32) -> Tile:
         """The place of tile `number`."""
-        part = Int32(0)
-        if self.parts > 1:
-            part = number % self.parts
-            number = number // self.parts
+        fast, slow = self.tiles_m, self.tiles_n
+        if self.along == "N":
+            fast, slow = slow, fast
         batch = Int32(0)
         if not (isinstance(self.batches, int) and self.batches == 1):
             per_batch = self.tiles_m * self.tiles_n
             batch = number // per_batch
             number = number - batch * per_batch
-        per_group = self.group * self.tiles_n
+        per_group = self.group * slow
         group = number // per_group
         inside = number - group * per_group
         first_row = group * self.group
-        rows = words.min(self.tiles_m - first_row, self.group)
+        rows = words.min(fast - first_row, self.group)
         column = inside // rows
-        return Tile(first_row + (inside - column * rows), column, batch, part)
-
-    def k_range(self, tile: Tile, k_tiles: Int32) -> tuple[Int32, Int32]:
-        """(first k tile, number of k tiles) of a piece of work: parts differ by one at most."""
-        if self.parts == 1:
-            return Int32(0), k_tiles
-        first = k_tiles * tile.part // self.parts
-        return first, k_tiles * (tile.part + 1) // self.parts - first
+        place = Tile(first_row + (inside - column * rows), column, batch)
+        return place if self.along == "M" else Tile(place.n, place.m, batch)

@@ -32,6 +32,20 @@ class TensorMapFields:
     oob_nan: bool
     label: str
 
+    def at(self, base: int) -> TensorMapFields:
+        """The same tensor at another address."""
+        return TensorMapFields(
+            self.dtype,
+            base,
+            self.dims,
+            self.strides,
+            self.box,
+            self.swizzle,
+            self.l2_promotion,
+            self.oob_nan,
+            self.label,
+        )
+
 
 Argument = Number | TensorMapFields
 Dim3 = tuple[int, int, int]
@@ -59,6 +73,77 @@ def evaluate_host(func: Func, args: Sequence[Number]) -> list[LaunchRecord]:
     machine.values.update(zip(func.args, args, strict=True))
     machine.block(func.body)
     return machine.launches
+
+
+class HostRun:
+    """A host function that has run, and runs again where its arguments changed.
+
+    `update` computes only the operations that depend on what changed; which these are is found
+    once for each set of arguments that change together.
+    """
+
+    def __init__(self, func: Func, args: Sequence[Number]) -> None:
+        self._machine = _Host()
+        self._ops = tuple(op for op in func.body.ops if not op.terminator)
+        self._names = func.args
+        self._args = list(args)
+        self._records: dict[int, list[LaunchRecord]] = {}
+        self._dependents: dict[tuple[int, ...], tuple[tuple[int, bool], ...]] = {}
+        self._machine.values.update(zip(func.args, args, strict=True))
+        self._run([(i, False) for i in range(len(self._ops))])
+
+    @property
+    def records(self) -> list[LaunchRecord]:
+        """The launches, in order."""
+        return [record for _, found in sorted(self._records.items()) for record in found]
+
+    def update(self, args: Sequence[Number]) -> list[LaunchRecord]:
+        """The launches for other argument values."""
+        old = self._args
+        changed = tuple(i for i, value in enumerate(args) if value != old[i])
+        for i in changed:
+            self._machine.values[self._names[i]] = args[i]
+        self._args = list(args)
+        found = self._dependents.get(changed)
+        if found is None:
+            found = self._dependents[changed] = self._depending(changed)
+        self._run(found)
+        return self.records
+
+    def _run(self, operations: Sequence[tuple[int, bool]]) -> None:
+        machine = self._machine
+        for i, moves in operations:
+            op = self._ops[i]
+            if moves:
+                old, base = machine.values[op.results[0]], machine.values[op.operands[0]]
+                assert isinstance(old, TensorMapFields), "it moves"
+                machine.values[op.results[0]] = old.at(int(_number(base)))
+                continue
+            machine.launches = []
+            machine.op(op)
+            if machine.launches or i in self._records:
+                self._records[i] = machine.launches
+
+    def _depending(self, changed: tuple[int, ...]) -> tuple[tuple[int, bool], ...]:
+        """The operations that must run again, in order; and whether only a tensor map moves."""
+        stale = {self._names[i] for i in changed}
+        found = []
+        for i, op in enumerate(self._ops):
+            reads = _reads(op)
+            if stale.intersection(reads):
+                is_map = isinstance(op, host.MakeTensorMap)
+                found.append((i, is_map and not stale.intersection(reads[1:])))
+                stale.update(op.results)
+        return tuple(found)
+
+
+def _reads(op: Op) -> list[Value]:
+    """The values that an operation reads, those inside its regions too."""
+    found = list(op.operands)
+    for region in op.regions:
+        for inner in region.ops:
+            found.extend(_reads(inner))
+    return found
 
 
 class _Host:

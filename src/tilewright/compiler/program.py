@@ -10,13 +10,14 @@ from typing import Any
 from tilewright.arch.target import Target
 from tilewright.codegen.cuda.kernel import emit_cuda
 from tilewright.compiler.arguments import Arguments, read_arguments
+from tilewright.compiler.bound import BoundProgram
+from tilewright.compiler.gpu_launch import driver_value, parameter_kind
 from tilewright.compiler.host import LaunchRecord, TensorMapFields, evaluate_host
 from tilewright.compiler.launcher import launch as run_launch
 from tilewright.errors import LaunchError
 from tilewright.ir.core import Func, Module
 from tilewright.ir.evaluate import Number
 from tilewright.ir.printer import print_module
-from tilewright.ir.types import PtrType, ScalarType, TensorMapType, Type
 from tilewright.lang.arguments import Signature
 from tilewright.runtime import driver
 from tilewright.runtime.arrays import ArrayView, host_bytes
@@ -27,7 +28,6 @@ from tilewright.runtime.launch import (
     PreparedLaunch,
     current_stream,
 )
-from tilewright.runtime.tensormap import TensorMapSpec, encode
 from tilewright.runtime.toolchain import CompiledCubin
 from tilewright.sim.costs import merged as merged_costs
 from tilewright.sim.machine import Launch, Report
@@ -125,6 +125,24 @@ class Compiled:
 
         return run
 
+    def bind_again(self, *args: Any, stream: Any = None) -> tuple[BoundProgram, Arguments]:
+        """Like `bind`, with arguments that can be exchanged: `update(leaves(...))`."""
+        taken = self._take(args, {})
+        if stream is not None:
+            taken.stream = stream
+        device, on = self._place(taken)
+        assert self.module.host is not None, "every program has a host function"
+        bound = BoundProgram(self.module.host, taken.leaves, lambda r: self._one(r, device, on))
+        return bound, taken
+
+    def device(self, *args: Any, **kwargs: Any) -> str:
+        """Where these arrays are: 'cpu', or 'cuda:' and the number of the GPU."""
+        return self._take(args, kwargs).device
+
+    def launches(self, *args: Any, **kwargs: Any) -> list[Launch]:
+        """What a call with these arrays launches, with their own addresses."""
+        return [self._as_launch(r) for r in self._records(self._take(args, kwargs).leaves)]
+
     def _kernel(self, name: str) -> Func:
         kernels = self.module.kernels
         if name:
@@ -159,27 +177,27 @@ class Compiled:
             leaves[at] = _map(memory, view, self.module.host, at)
         reports = []
         for record in self._records(leaves):
-            kernel = self.module.kernels[record.kernel]
-            args = tuple(_for_simulator(a) for a in record.args)
-            launch = Launch(
-                kernel,
-                record.grid,
-                record.block,
-                record.cluster,
-                record.smem_bytes,
-                args,
-                sm=self.target.sm,
-                sm_count=self.target.sm_count,
-            )
-            reports.append(run_launch(launch, memory, options))
+            reports.append(run_launch(self._as_launch(record), memory, options))
         return _merge(reports)
+
+    def _as_launch(self, record: LaunchRecord) -> Launch:
+        return Launch(
+            self.module.kernels[record.kernel],
+            record.grid,
+            record.block,
+            record.cluster,
+            record.smem_bytes,
+            tuple(_for_simulator(a) for a in record.args),
+            sm=self.target.sm,
+            sm_count=self.target.sm_count,
+        )
 
     def _launch(self, taken: Arguments) -> None:
         for launch in self._prepare(taken):
             launch()
 
-    def _prepare(self, taken: Arguments) -> list[PreparedLaunch]:
-        """The launches for these values, from the recent ones or made now."""
+    def _place(self, taken: Arguments) -> tuple[int, Any]:
+        """The GPU and the stream of a launch."""
         if taken.device == "cpu":
             raise LaunchError(
                 f"{self.name}: the arrays are on the CPU, expected a GPU",
@@ -187,7 +205,11 @@ class Compiled:
             )
         driver.require_gpu()
         device = int(taken.device.partition(":")[2] or 0)
-        stream = taken.stream if taken.stream is not None else current_stream(device)
+        return device, taken.stream if taken.stream is not None else current_stream(device)
+
+    def _prepare(self, taken: Arguments) -> list[PreparedLaunch]:
+        """The launches for these values, from the recent ones or made now."""
+        device, stream = self._place(taken)
         key = (tuple(taken.leaves), device, stream)
         found = self._prepared.get(key)
         if found is None:
@@ -205,8 +227,10 @@ class Compiled:
         function = driver.load_function(
             self.cubin(record.kernel).cubin, record.kernel, smem, device
         )
-        params = KernelParams([_kind(v.type) for v in kernel.args], [v.name for v in kernel.args])
-        params.fill([_for_driver(a) for a in record.args])
+        params = KernelParams(
+            [parameter_kind(v.type) for v in kernel.args], [v.name for v in kernel.args]
+        )
+        params.fill([driver_value(a) for a in record.args])
         config = LaunchConfig(
             record.grid, record.block, record.cluster, smem, stream, pdl=record.pdl
         )
@@ -238,34 +262,8 @@ def _for_simulator(value: Any) -> Any:
         box=value.box,
         swizzle=value.swizzle,
         oob_nan=value.oob_nan,
+        l2_promotion=value.l2_promotion,
     )
-
-
-def _for_driver(value: Any) -> Any:
-    if not isinstance(value, TensorMapFields):
-        return value
-    promotion: Any = f"{value.l2_promotion}B" if value.l2_promotion else "none"
-    swizzle: Any = value.swizzle
-    spec = TensorMapSpec(
-        value.dtype,
-        len(value.dims),
-        value.dims,
-        value.strides,
-        value.box,
-        swizzle=swizzle,
-        l2_promotion=promotion,
-        oob_fill="nan" if value.oob_nan else "zero",
-    )
-    return encode(spec, value.base, value.label or "tensor")
-
-
-def _kind(t: Type) -> str:
-    if isinstance(t, TensorMapType):
-        return "tensormap"
-    if isinstance(t, PtrType):
-        return "ptr"
-    assert isinstance(t, ScalarType), "verified: kernels take scalars, pointers and tensor maps"
-    return t.dtype.name
 
 
 def _merge(reports: list[Report]) -> Report:

@@ -53,10 +53,11 @@ INTEGERS = Constraint("an integer or bool scalar or vector", _is_int)
 FLOATS = Constraint("a float scalar or vector", _is_float)
 POINTER = Constraint("a pointer", lambda t: isinstance(t, PtrType))
 MEMORY = Constraint(
-    "a pointer into gmem or smem",
+    "a pointer into gmem, smem or dsmem",
     lambda t: isinstance(t, PtrType) and t.space is not Space.RMEM,
 )
 GMEM = pointer(Space.GMEM)
 SMEM = pointer(Space.SMEM)
+DSMEM = pointer(Space.DSMEM)
 RMEM = pointer(Space.RMEM)
 TENSORMAP = Constraint("a tensor map", lambda t: isinstance(t, TensorMapType))

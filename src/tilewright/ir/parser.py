@@ -13,11 +13,11 @@ from typing import Any
 
 from tilewright.errors import Loc, VerifyError
 from tilewright.ir.core import OPS, Block, Func, Module, Op, Value
-from tilewright.ir.ops import arith, control, copy, host, memory, mma, sync
+from tilewright.ir.ops import arith, bulk, control, copy, host, memory, mma, sync
 from tilewright.ir.types import PtrType, ScalarType, Space, TensorMapType, Type, VecType
 from tilewright.numeric.dtypes import dtype
 
-VOCABULARIES = (arith, control, copy, host, memory, mma, sync)
+VOCABULARIES = (arith, bulk, control, copy, host, memory, mma, sync)
 """The families whose operations the parser knows (importing a family declares its operations)."""
 
 _TOKEN = re.compile(

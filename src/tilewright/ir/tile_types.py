@@ -27,6 +27,7 @@ from tilewright.numeric.dtypes import (
     E2M1,
     E4M3,
     E5M2,
+    E5M3,
     E8M0,
     F16,
     F32,
@@ -41,6 +42,10 @@ from tilewright.numeric.dtypes import (
 )
 
 MAX_ELEMENTS = 16_777_216
+MAX_RANK = 64
+"""More than any tile needs, as every dimension beyond the 24th is 1; NumPy's own limit."""
+PTR_ATTRS = ("none",)
+"""What 13.4 can say of a pointer and of the tensor_view made of it."""
 PADDINGS = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
 DIALECT = "cuda_tile"
 
@@ -94,6 +99,7 @@ _NUMBERS = (
     NumberType("f8E5M2", E5M2),
     NumberType("f8E8M0FNU", E8M0, (13, 2)),
     NumberType("f4E2M1FN", E2M1, (13, 3)),
+    NumberType("fnv8E5M3FNU", E5M3, (13, 4)),
     NumberType("i4", I4, (13, 3)),
 )
 NUMBERS = {number.name: number for number in _NUMBERS}
@@ -101,12 +107,17 @@ NUMBERS = {number.name: number for number in _NUMBERS}
 
 @dataclass(frozen=True, slots=True)
 class PointerType(TileIrType):
-    """Address in global memory of elements of `pointee`."""
+    """Address in global memory of elements of `pointee`.
+
+    `ptr_attr` is one of `PTR_ATTRS`, or empty: not given.
+    """
 
     pointee: TileIrType
+    ptr_attr: str = ""
 
     def __str__(self) -> str:
-        return f"ptr<{self.pointee}>"
+        attr = f", <{self.ptr_attr}>" if self.ptr_attr else ""
+        return f"ptr<{self.pointee}{attr}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +147,7 @@ class TensorViewType(TileIrType):
     element: TileIrType
     shape: tuple[int | None, ...]
     strides: tuple[int | None, ...]
+    ptr_attr: str = ""
 
     @property
     def rank(self) -> int:
@@ -144,7 +156,8 @@ class TensorViewType(TileIrType):
     def __str__(self) -> str:
         dims = "".join(f"{_dim(d)}x" for d in self.shape)
         strides = f", strides=[{','.join(map(_dim, self.strides))}]" if self.strides else ""
-        return f"tensor_view<{dims}{self.element}{strides}>"
+        attr = f", #{DIALECT}.ptr_attr<{self.ptr_attr}>" if self.ptr_attr else ""
+        return f"tensor_view<{dims}{self.element}{strides}{attr}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +256,12 @@ TOKEN = TokenType()
 
 
 def product(shape: Sequence[int]) -> int:
-    """The number of elements of a box."""
+    """The number of elements of a box; of one beyond 2^63 elements, only that it is."""
     total = 1
     for extent in shape:
         total *= extent
+        if total >> 63 > 0:
+            break
     return total
 
 
@@ -292,6 +307,8 @@ def fault(t: TileIrType) -> str:
 def _tile_fault(t: TileType) -> str:
     if not isinstance(t.element, NumberType | PointerType):
         return f"failed to verify 'elementType': {_ANY_NUMBER} or Pointer type or i4"
+    if t.rank > MAX_RANK:
+        return f"a tile has at most {MAX_RANK} dimensions, got {t.rank}"
     shown = ", ".join(map(str, t.shape))
     if any(extent <= 0 for extent in t.shape):
         return f"all dimensions must be positive constants, got {shown}"
@@ -299,7 +316,7 @@ def _tile_fault(t: TileType) -> str:
         return f"all dimensions must be powers of two, got {shown}"
     if t.size > MAX_ELEMENTS:
         return f"tile would exceed the maximum of {MAX_ELEMENTS} elements, got {t.size}"
-    if str(t.element) == "ptr<f4E2M1FN>" and t.shape:
+    if isinstance(t.element, PointerType) and str(t.element.pointee) == "f4E2M1FN" and t.shape:
         return "tiles of ptr<f4E2M1FN> must have rank 0; use an f4 tile view for memory accesses"
     if str(t.element) == "f4E2M1FN" and t.size % 2:
         return "F4E2M1FN tiles must have an even number of elements"

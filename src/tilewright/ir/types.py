@@ -23,6 +23,8 @@ class Space(enum.Enum):
 
     GMEM = "gmem"
     SMEM = "smem"
+    DSMEM = "dsmem"
+    """Shared memory of a CTA of the cluster: its own, or (distributed) that of another."""
     RMEM = "rmem"
     """A thread's own registers: an array whose indices are constants once loops are unrolled."""
 

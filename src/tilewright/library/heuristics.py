@@ -5,6 +5,7 @@ clocks of the busiest block:
 
     tiles of the busiest block x (k tiles x clocks of a k tile + epilogue as far as it shows)
 
+plus, with Stream-K, its share of the streamed k tiles, plus what it takes to add up shared tiles;
 and compares them with the clocks that memory takes for all bytes.  A problem that was never
 measured (`library/measured.py`) gets the model's pick.  The constants are those of an H200, as
 `benchmarks/gemm.py` and clock64() show them; they rank configs, they do not promise a time.
@@ -16,9 +17,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.arch.target import Target
-from tilewright.collective.epilogue.split_k import IN_FLIGHT
+from tilewright.collective.reduction.cluster import inbox_bytes
+from tilewright.collective.reduction.last import IN_FLIGHT
+from tilewright.collective.stream_k import stream_blocks, streamed_tiles
 from tilewright.library import measured
-from tilewright.library.configs import CONSUMERS, Sm90GemmConfig, sm90_refusal
+from tilewright.library.configs import (
+    BOX,
+    CONSUMERS,
+    IN_PLACE,
+    RESERVED_SMEM,
+    Sm90GemmConfig,
+    sm90_refusal,
+)
 from tilewright.library.problem import GemmProblem
 
 LAUNCH = 3400
@@ -40,28 +50,36 @@ HBM_BYTES = 2500
 SM_BYTES = 34
 """Bytes of memory that one block gets in a clock when most SMs have none."""
 GATHER, GATHER_BY_REGISTER, GATHER_TURN = 2500, 25, 600
-"""Clocks of the last block of a split tile: a start, its own sums, and each round of loads."""
+"""Clocks of the block that adds up a tile: a start, its own sums, and each round of loads."""
+SEND, SEND_BYTES = 1200, 32
+"""The same in a cluster: clocks of a start, and bytes that one block is sent in a clock."""
+ROW_SPAN, SPLIT_ROW = 128, 4.2
+"""Bytes of a row that TMA loads at a time, and clocks of one whose pitch is no multiple of 32."""
 FUSED_BY_REGISTER = 26
 """Clocks of an epilogue for each accumulator that also gets a C, a bias or an activation."""
 TWO_BLOCKS = 1500
 """Clocks that the start takes longer with two blocks on an SM."""
+SECTOR = 32
 CLOCK_MHZ = 1700
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model thinks of a config; `waves` are the tiles of the busiest block.
+    """What the model thinks of a config; `waves` are the whole tiles of the busiest block.
 
-    `block` are the clocks of one k tile, `epilogue` those of one epilogue, `memory` what all bytes
-    take; `clocks` is the sum, `bound` what most of it is.
+    `share` are its streamed k tiles, `block` the clocks of one k tile, `epilogue` those of one
+    epilogue, `gather` of adding up shared tiles, `memory` what all bytes take; `clocks` is the sum,
+    `bound` what most of it is.
     """
 
     config: Sm90GemmConfig
     tiles: int
     waves: int
     k_tiles: int
+    share: float
     block: float
     epilogue: float
+    gather: float
     memory: float
     clocks: float
     bound: str
@@ -71,10 +89,12 @@ class Prediction:
         return self.clocks / CLOCK_MHZ
 
     def __str__(self) -> str:
+        share = f" + {self.share:.1f} streamed k tiles" if self.share else ""
+        gather = f", gather {self.gather:.0f}" if self.gather else ""
         return (
             f"{self.us:8.1f} us  {self.config}: {self.tiles} tiles, {self.waves} on the busiest "
             f"SM x ({self.k_tiles} k tiles x {self.block:.0f} + epilogue {self.epilogue:.0f}) "
-            f"clocks, memory {self.memory:.0f}: {self.bound} bound"
+            f"clocks{share}{gather}, memory {self.memory:.0f}: {self.bound} bound"
         )
 
 
@@ -84,35 +104,69 @@ def predict(problem: GemmProblem, target: Target, config: Sm90GemmConfig) -> Pre
     bm, bn, bk = config.tile_shape_mnk
     tiles = -(-seen.m // bm) * -(-seen.n // bn) * seen.batch * config.split_k
     blocks = min(target.sm_count * config.blocks_per_sm, config.max_ctas)
+    blocks -= blocks % config.cluster_size
     waves = max(1, -(-tiles // blocks))
     all_k_tiles = -(-seen.k // bk)
     k_tiles = -(-all_k_tiles // config.split_k)
-    products = bm // 64 * 4 * max(bn / 2, NARROW if bn < 128 else 0)
+    products = bm // 64 * bk // 16 * max(bn / 2, NARROW if bn < 128 else 0)
     products *= config.blocks_per_sm
-    block = max(products, config.blocks_per_sm * (bm + bn) * bk * 2 / L2_BYTES)
+    along_m, along_n = config.cluster_shape_mn
+    loaded = (bm / along_n + bn / along_m) * bk * 2 * config.blocks_per_sm
+    block = max(products, loaded / L2_BYTES, _split_rows(seen, config) * SPLIT_ROW)
     by_register = EPILOGUE_BY_REGISTER if config.epilogue == "tma" else DIRECT_BY_REGISTER
     if problem.c or problem.bias or problem.activation:
         by_register += FUSED_BY_REGISTER
     epilogue = EPILOGUE + by_register * config.accumulators
-    extra = 0.0
-    if config.split_k > 1:
-        turns = -(-config.split_k * config.accumulators // IN_FLIGHT)
-        extra = GATHER + GATHER_BY_REGISTER * config.accumulators + GATHER_TURN * turns
+    share, gather = 0.0, _gather(config, config.split_k)
+    if config.scheduler == "stream_k":
+        blocks = stream_blocks(tiles, k_tiles, blocks, config.reduction in IN_PLACE)
+        streamed = streamed_tiles(tiles, blocks, config.stream_waves)
+        waves = (tiles - streamed) // blocks
+        share = streamed * k_tiles / blocks
+        parts = 1 + -(-blocks // max(streamed, 1))
+        # A share of more than a tile ends two tiles at most that others have begun or will end.
+        gather = _gather(config, parts) + (share > 0) * (epilogue + FIRST_WAIT)
     if config.schedule == "cooperative":
-        compute = waves * (k_tiles * block + epilogue + FIRST_WAIT) + extra
+        compute = waves * (k_tiles * block + epilogue + FIRST_WAIT) + share * block + gather
     else:
         # Small tiles leave less room between the two consumers.
         slower = 1.015 if bm * bn <= 128 * 128 else 1.01
         own = k_tiles * block * slower
         compute = waves * max(own + HAND_OVER, (own + epilogue) / CONSUMERS) + 0.4 * epilogue
+        compute += share * block * slower + gather
     # Few blocks do not keep the memory busy, and an uneven last wave leaves it idle.
-    ctas = max(min(tiles, blocks), 1)
-    uneven = waves * ctas / max(tiles, 1) - 1
+    ctas = max(min(tiles, blocks), 1) if not share else blocks
+    uneven = waves * ctas / max(tiles, 1) - 1 if not share else 0.0
     memory = problem.bytes / min(HBM_BYTES, ctas * SM_BYTES) * (1 + 0.5 * uneven)
     start = LAUNCH + TWO_BLOCKS * (config.blocks_per_sm - 1)
-    clocks = start + max(compute, memory + epilogue + extra) + 0.2 * min(compute, memory)
+    clocks = start + max(compute, memory + epilogue + gather) + 0.2 * min(compute, memory)
     bound = "memory" if memory > compute else "L2" if block > products else "tensor core"
-    return Prediction(config, tiles, waves, k_tiles, block, epilogue, memory, clocks, bound)
+    return Prediction(
+        config, tiles, waves, k_tiles, share, block, epilogue, gather, memory, clocks, bound
+    )
+
+
+def _split_rows(seen: GemmProblem, config: Sm90GemmConfig) -> float:
+    """Rows of a k tile that TMA loads in pieces: those that begin inside of a 32-byte sector."""
+    bm, bn, bk = config.tile_shape_mnk
+    along_m, along_n = config.cluster_shape_mn
+    parts = ((seen.a, bm / along_n), (seen.b, bn / along_m))
+    rows = sum(x * bk * 2 / ROW_SPAN for operand, x in parts if operand.pitch_bytes % SECTOR)
+    return rows * config.blocks_per_sm
+
+
+def _gather(config: Sm90GemmConfig, parts: int) -> float:
+    """Clocks of the block that adds up a tile of `parts` parts."""
+    if parts == 1:
+        return 0.0
+    if config.in_cluster:
+        consumers = CONSUMERS if config.schedule == "cooperative" else 1
+        sent = inbox_bytes(parts, consumers, True, config.accumulators)
+        return SEND + sent / SEND_BYTES
+    read = 1 if config.reduction in IN_PLACE else parts
+    turns = -(-read * config.accumulators // IN_FLIGHT)
+    once = GATHER + GATHER_BY_REGISTER * config.accumulators + GATHER_TURN * turns
+    return once * (parts - 1) if config.reduction == "serial" else once
 
 
 _WIDE: tuple[Sm90GemmConfig, ...] = (
@@ -135,44 +189,97 @@ _NARROW: tuple[Sm90GemmConfig, ...] = (
     Sm90GemmConfig((64, 64, 64), 12, schedule="pingpong", store_boxes=1),
     Sm90GemmConfig((64, 32, 64), 14, schedule="pingpong", store_boxes=1),
     Sm90GemmConfig((64, 16, 64), 14, schedule="pingpong", store_boxes=1),
+    Sm90GemmConfig((128, 32, 128), 5, store_boxes=1),
+    Sm90GemmConfig((128, 16, 128), 5, store_boxes=1),
+    Sm90GemmConfig((64, 64, 128), 6, schedule="pingpong", store_boxes=1),
+    Sm90GemmConfig((64, 32, 128), 9, schedule="pingpong", store_boxes=1),
+    Sm90GemmConfig((64, 16, 128), 9, schedule="pingpong", store_boxes=1),
     Sm90GemmConfig((128, 32, 64), 5, store_boxes=1, blocks_per_sm=2),
     Sm90GemmConfig((128, 16, 64), 5, store_boxes=1, blocks_per_sm=2),
 )
 """For few columns, or few rows by swapped operands: deep rings, to keep the memory busy."""
 
-_SPLITS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
+_SPLITS = (2, 3, 4, 5, 6, 8, 12, 16)
 
 
 def candidates(problem: GemmProblem, target: Target) -> Iterator[Sm90GemmConfig]:
-    """The configs that are worth a thought: D is stored directly only where TMA cannot."""
+    """The configs that are worth a thought: D is stored directly where TMA cannot."""
     swaps = (False, True) if problem.m <= 64 < problem.n else (False,)
     narrow = _NARROW if min(problem.m, problem.n) <= 64 else ()
-    for base in dict.fromkeys((*_WIDE, *narrow)):
+    fitting = _fitting(problem, target)
+    for base in dict.fromkeys((*_WIDE, *narrow, *fitting)):
         for swap in swaps:
             rows, columns = (problem.n, problem.m) if swap else (problem.m, problem.n)
             width = base.tile_shape_mnk[1]
             if width < columns <= 64 or (rows <= 64 < columns and width < 64):
                 continue  # the wide operand would be read twice, or be a small part of the ring
-            for split in _splits(problem, target, base, swap):
-                ctas = target.sm_count * base.blocks_per_sm
-                config = replace(base, split_k=split, swap_operands=swap, max_ctas=ctas)
+            ctas = target.sm_count * base.blocks_per_sm
+            whole = replace(base, swap_operands=swap, max_ctas=ctas)
+            for config in (whole, *_sharing(problem, target, whole)):
                 if sm90_refusal(problem, target, config) is None:
                     yield config
                 else:
                     yield replace(config, epilogue="direct")
 
 
-def _splits(
-    problem: GemmProblem, target: Target, config: Sm90GemmConfig, swap: bool
-) -> tuple[int, ...]:
-    """The splits of K that fill idle SMs: at least four k tiles for each."""
-    seen = problem.transposed() if swap else problem
+def _fitting(problem: GemmProblem, target: Target) -> Iterator[Sm90GemmConfig]:
+    """Tiles as wide as it takes to give all SMs equally much."""
+    m, n, sms = problem.m, problem.n, target.sm_count
+    step = 8 if problem.b.major == "K" else 16
+    if m <= BOX:
+        width = -(-n // sms // step) * step
+        # TMA is slow on rows outside of A: the tile has to be nearly full.
+        if m > BOX - 8 and 16 <= width <= 256:
+            narrow = Sm90GemmConfig((BOX, width, 128), 10, schedule="pingpong", store_boxes=1)
+            yield _fitted(narrow, target)
+        return
+
+    def work(width: int) -> int:
+        tiles = -(-m // 128) * -(-n // width) * problem.batch
+        return -(-tiles // sms) * width
+
+    width = min(range(128 + step, 192, step), key=lambda w: (work(w), -w))
+    if work(width) < min(work(128), work(192)):
+        wide = Sm90GemmConfig((128, width, 64), 5, 8, schedule="pingpong")
+        yield _fitted(wide, target)
+    if any(x.pitch_bytes % SECTOR for x in problem.inputs):
+        # Two blocks that share an operand load fewer of the rows that are slow to load.
+        tall = Sm90GemmConfig((128, 64, 64), 8, 8, store_boxes=1)
+        flat = replace(tall, tile_shape_mnk=(64, 128, 64), schedule="pingpong")
+        yield replace(flat, cluster_shape_mn=(2, 1))
+        yield replace(tall, cluster_shape_mn=(1, 2))
+
+
+def _sharing(
+    problem: GemmProblem, target: Target, config: Sm90GemmConfig
+) -> Iterator[Sm90GemmConfig]:
+    """The ways to share tiles that may keep idle SMs busy, with the same bits in every run.
+
+    Splits of K have at least four k tiles for each part; in a cluster they need no workspace, two
+    parts fit the allowed one.  Stream-K is not among them: on an H200 it was never the fastest
+    (its blocks are at different k tiles, so that what one loads is no longer in the L2 for the
+    others), and neither is adding by atomics, whose last bits differ from run to run.
+    """
+    if config.cluster_shape_mn != (1, 1):
+        return
+    seen = problem.transposed() if config.swap_operands else problem
     bm, bn, bk = config.tile_shape_mnk
     tiles = -(-seen.m // bm) * -(-seen.n // bn) * seen.batch
-    most = min(target.sm_count * config.blocks_per_sm // max(tiles, 1), seen.k // (4 * bk))
-    if config.schedule != "cooperative" or most < 2:
-        return (1,)
-    return tuple(s for s in _SPLITS if s <= most)
+    most = min(config.max_ctas // max(tiles, 1), seen.k // (4 * bk))
+    if config.schedule == "cooperative" or bm == BOX:
+        for parts in (s for s in _SPLITS if s <= most):
+            split = replace(config, split_k=parts)
+            if parts == 2:
+                yield split
+            yield _fitted(replace(split, reduction="cluster", epilogue="direct"), target)
+
+
+def _fitted(config: Sm90GemmConfig, target: Target) -> Sm90GemmConfig:
+    """The config with as many of its stages as fit beside what else it keeps in shared memory."""
+    room = min(target.smem_per_block, target.smem_per_sm // config.blocks_per_sm - RESERVED_SMEM)
+    while config.num_stages > 2 and config.smem_bytes > room:
+        config = replace(config, num_stages=config.num_stages - 1)
+    return config
 
 
 def rank(problem: GemmProblem, target: Target) -> tuple[Prediction, ...]:

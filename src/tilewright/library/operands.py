@@ -6,11 +6,13 @@ for all batches has stride 0 there.  A bias is a tensor (M,N,L) that only moves 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.errors import LaunchError
+from tilewright.library.overlap import overlaps, overlaps_itself
 from tilewright.library.problem import GemmProblem, Operand
+from tilewright.library.status import ProblemError, StatusCode
 from tilewright.numeric.dtypes import F32, dtype
 from tilewright.runtime.arrays import ArrayView, as_array
 
@@ -51,15 +53,18 @@ def read_views(a: Any, b: Any, c: Any, bias: Any, alpha: float) -> GemmViews:
     batch = _batch(va, vb)
     m, k, n = va.shape[-2], va.shape[-1], vb.shape[-1]
     if k != vb.shape[-2]:
-        raise LaunchError(
+        raise ProblemError(
             f"gemm: a is {m}x{k} and b is {vb.shape[-2]}x{n}: "
             f"K = {k} and {vb.shape[-2]} do not agree",
+            operand="B",
+            needed=f"K = {k}",
+            actual=f"K = {vb.shape[-2]}",
             hint="b is (K, N); a weight stored (N, K) is passed transposed, as b.T",
         )
     shape = (m, n) if batch is None else (batch, m, n)
     vc = as_array(c, "argument 3 (c)") if c is not None else None
     if vc is not None and tuple(vc.shape) not in (shape, shape[-2:]):
-        raise LaunchError(f"gemm: c has shape {tuple(vc.shape)}, expected {shape}")
+        raise _shape_error("c", vc.shape, shape)
     bias_view = _bias_view(bias, m, n) if bias is not None else None
     k = 0 if alpha == 0 else k
     count = 1 if batch is None else batch
@@ -75,13 +80,14 @@ def _batch(a: ArrayView, b: ArrayView) -> int | None:
     """L, or None for two matrices."""
     for view, name in ((a, "a"), (b, "b")):
         if len(view.shape) not in (2, 3):
-            raise LaunchError(
-                f"gemm: {name} has shape {tuple(view.shape)}, expected a matrix or a batch of them"
-            )
+            raise _shape_error(name, view.shape, "a matrix or a batch of them")
     counts = {name: v.shape[0] for name, v in (("a", a), ("b", b)) if len(v.shape) == 3}
     if len(set(counts.values())) > 1:
-        raise LaunchError(
+        raise ProblemError(
             f"gemm: a has {counts['a']} matrices and b has {counts['b']}, expected as many",
+            operand="B",
+            needed=f"L = {counts['a']}",
+            actual=f"L = {counts['b']}",
             hint="a matrix that is the same for all batches is passed with two modes",
         )
     return next(iter(counts.values()), None)
@@ -96,31 +102,61 @@ def _with_batch(view: ArrayView, batch: int) -> ArrayView:
 def _bias_view(bias: Any, m: int, n: int) -> ArrayView:
     view = as_array(bias, "bias")
     if tuple(view.shape) != (n,):
-        raise LaunchError(f"gemm: bias has shape {tuple(view.shape)}, expected ({n},)")
+        raise _shape_error("bias", view.shape, (n,))
     return replace(view, shape=(m, n, 1), strides=(0, view.strides[0], 0))
 
 
 def check_output(views: GemmViews, out: ArrayView) -> GemmViews:
     """The views with their output.
 
-    Raises: LaunchError for an output of another shape, one that overlaps itself, or operands on
-            different devices.
+    C may be the output itself: each of its elements is read before that place is written.
+
+    Raises: LaunchError for an output of another shape, one that cannot be written, that overlaps
+            itself or an operand, or operands on different devices.
     """
     if tuple(out.shape) != views.out_shape:
-        raise LaunchError(f"gemm: out has shape {tuple(out.shape)}, expected {views.out_shape}")
-    stands = [s == 0 and extent > 1 for s, extent in zip(out.strides, out.shape, strict=True)]
-    if out.size and any(stands):
-        raise LaunchError(
+        raise _shape_error("out", out.shape, views.out_shape)
+    if out.readonly and out.size:
+        raise ProblemError(
+            "gemm: out is read-only", operand="D", needed="writable memory", actual="read-only"
+        )
+    if overlaps_itself(out):
+        raise ProblemError(
             f"gemm: out has strides {out.strides} for shape {tuple(out.shape)}: its elements "
             "share memory",
+            operand="D",
+            needed="memory of its own for each element",
+            actual=f"strides {out.strides}",
             hint="pass an output of its own memory",
         )
     named = {"a": views.a, "b": views.b, "c": views.c, "bias": views.bias, "out": out}
     devices = {name: v.device for name, v in named.items() if v is not None}
     if len(set(devices.values())) > 1:
         places = ", ".join(f"{name} on {device}" for name, device in devices.items())
-        raise LaunchError(f"gemm: all arrays must be on one device, got {places}")
-    return replace(views, d=_with_batch(out, views.a.shape[2]))
+        raise ProblemError(
+            f"gemm: all arrays must be on one device, got {places}",
+            operand=next(n for n, place in devices.items() if place != views.device),
+            needed=views.device,
+            actual=places,
+        )
+    d = _with_batch(out, views.a.shape[2])
+    for name, view in (("a", views.a), ("b", views.b), ("c", views.c), ("bias", views.bias)):
+        itself = name == "c" and view == d
+        if view is not None and not itself and overlaps(view, d):
+            raise ProblemError(
+                f"gemm: out overlaps {name} in memory: {name} would be read after it was written",
+                operand="D",
+                needed="memory of its own" + " (or C itself)" * (name == "c"),
+                actual=f"memory of {name}",
+                hint="pass an output of its own memory",
+            )
+    return replace(views, d=d)
+
+
+def _shape_error(name: str, shape: Sequence[int], expected: object) -> ProblemError:
+    operand = {"out": "D", "bias": "bias"}.get(name, name.upper())
+    text = f"gemm: {name} has shape {tuple(shape)}, expected {expected}"
+    return ProblemError(text, operand=operand, needed=expected, actual=tuple(shape))
 
 
 def problem_of(views: GemmViews, activation: str = "") -> GemmProblem:
@@ -128,11 +164,15 @@ def problem_of(views: GemmViews, activation: str = "") -> GemmProblem:
     a, b, c, d = views.a, views.b, views.c, views.d
     assert d is not None, "the output is checked before"
     if a.dtype != b.dtype:
-        raise LaunchError(f"gemm: a is {a.dtype} and b is {b.dtype}, expected one element type")
+        text = f"gemm: a is {a.dtype} and b is {b.dtype}, expected one element type"
+        raise ProblemError(text, StatusCode.INVALID_DATA_TYPE, "B", a.dtype, b.dtype)
     if c is not None and c.dtype != d.dtype:
-        raise LaunchError(f"gemm: c is {c.dtype} and the output {d.dtype}, expected one type")
+        text = f"gemm: c is {c.dtype} and the output {d.dtype}, expected one type"
+        raise ProblemError(text, StatusCode.INVALID_DATA_TYPE, "C", d.dtype, c.dtype)
     if views.bias is not None and views.bias.dtype not in ("f16", "bf16", "f32"):
-        raise LaunchError(f"gemm: bias is {views.bias.dtype}, expected f16, bf16 or f32")
+        text = f"gemm: bias is {views.bias.dtype}, expected f16, bf16 or f32"
+        needed = "f16, bf16 or f32"
+        raise ProblemError(text, StatusCode.INVALID_DATA_TYPE, "bias", needed, views.bias.dtype)
     return GemmProblem(
         d.shape[0],
         d.shape[1],

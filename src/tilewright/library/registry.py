@@ -6,14 +6,21 @@ not.  `plan` takes the first one, best first, that has no reason against it.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilewright.arch.target import Target
-from tilewright.errors import LaunchError
-from tilewright.library.configs import CONSUMERS, WARPGROUP
-from tilewright.library.kernels import simt_gemm, sm80_gemm, sm90_gemm
+from tilewright.library.configs import WorkspaceShape
+from tilewright.library.kernels import (
+    simt_gemm,
+    sm80_gemm,
+    sm90_cpasync_gemm,
+    sm90_gemm,
+    sm90_long_k_gemm,
+)
 from tilewright.library.problem import GemmProblem
+from tilewright.library.status import ProblemError, Refusal, StatusCode
 
 
 class GemmKernel(Protocol):
@@ -28,8 +35,15 @@ class GemmKernel(Protocol):
     def host(self, *args: Any) -> Any: ...
 
 
-KERNELS: dict[str, Any] = {m.NAME: m for m in (sm90_gemm, sm80_gemm, simt_gemm)}
-"""Best first."""
+KERNELS: dict[str, Any] = {
+    m.NAME: m for m in (sm90_long_k_gemm, sm90_gemm, sm90_cpasync_gemm, sm80_gemm, simt_gemm)
+}
+"""Best first: the first one takes the few problems that it is made for, the last one takes all."""
+
+MOST = 2**31 - 2**16
+"""Tiles, and elements along an index: what 32 bits hold, and a step beyond it too."""
+PLANS = 1024
+"""Plans that are remembered: a cost model is not asked twice about the same problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +70,69 @@ class GemmPlan:
         return self.problem.transposed() if self.swapped else self.problem
 
     @property
-    def workspace_shape(self) -> tuple[int, int, int] | None:
-        """(slots, parts, elements) of the partial sums of a split K; None without one.
+    def workspace_shape(self) -> WorkspaceShape | None:
+        """The workspace of blocks that share tiles; None if none do."""
+        workspace = getattr(self.config, "workspace", None)
+        return workspace(self.seen) if workspace else None
 
-        A slot is one consumer's share of a tile.
-        """
-        parts = getattr(self.config, "split_k", 1)
-        if parts == 1:
-            return None
-        bm, bn, _ = self.config.tile_shape_mnk
-        tiles = -(-self.seen.m // bm) * -(-self.seen.n // bn) * self.seen.batch
-        return tiles * CONSUMERS, parts, self.config.accumulators * WARPGROUP
+    @property
+    def workspace_bytes(self) -> int:
+        shape = self.workspace_shape
+        return shape.bytes if shape else 0
 
     def __str__(self) -> str:
         return f"{self.kernel} on {self.target.name}: {self.config}"
 
 
+def too_large(problem: GemmProblem, config: Any) -> Refusal | None:
+    """None, or what of the problem does not fit the 32 bits that kernels count in.
+
+    Addresses have 64 bits, so that operands may have any number of elements.
+    """
+    sizes = {"M": problem.m, "N": problem.n, "K": problem.k, "L": problem.batch}
+    for name, size in sizes.items():
+        if size > MOST:
+            text = f"{name} = {size:,}: a kernel counts {name} in 32 bits"
+            return Refusal(text, StatusCode.INVALID_PROBLEM, name, f"at most {MOST:,}", f"{size:,}")
+    m, n, _ = config.tile_shape_mnk
+    if getattr(config, "swap_operands", False):
+        m, n = n, m
+    tiles = -(-problem.m // m) * -(-problem.n // n) * problem.batch
+    tiles *= getattr(config, "split_k", 1)
+    if tiles > MOST:
+        text = f"{tiles:,} tiles of {m}x{n}: a kernel counts them in 32 bits"
+        return Refusal(text, StatusCode.INVALID_PROBLEM, "D", f"at most {MOST:,}", f"{tiles:,}")
+    return None
+
+
+@functools.lru_cache(maxsize=PLANS)
 def plan(problem: GemmProblem, target: Target, kernel: str = "", config: Any = None) -> GemmPlan:
     """The plan for a problem: the named kernel, or the best one that fits.
 
-    Raises: LaunchError if the kernel does not exist, or does not fit, with the reason.
+    Raises: ProblemError (a LaunchError) if the kernel does not exist, or does not fit, with the
+            reason: operand, needed, actual.
     """
     if kernel and kernel not in KERNELS:
-        raise LaunchError(f"kernel {kernel!r} does not exist, expected one of {', '.join(KERNELS)}")
+        raise ProblemError(
+            f"kernel {kernel!r} does not exist, expected one of {', '.join(KERNELS)}",
+            StatusCode.NOT_SUPPORTED,
+        )
+    reason: str | None = None
     passed_over: list[str] = []
     for name in [kernel] if kernel else KERNELS:
         module = KERNELS[name]
         chosen = config if config is not None else module.default_config(problem, target)
-        reason = module.can_implement(problem, target, chosen)
+        reason = module.can_implement(problem, target, chosen) or too_large(problem, chosen)
         if reason is None:
             return GemmPlan(problem, target, name, chosen, tuple(passed_over))
         passed_over.append(f"{name}: {reason}")
-    raise LaunchError(
+    # What the last kernel lacks is what counts: it is the one that takes most.
+    why = reason if isinstance(reason, Refusal) else Refusal(str(reason))
+    raise ProblemError(
         f"{problem}: {'; '.join(passed_over)}",
+        why.code,
+        why.operand,
+        why.needed,
+        why.actual,
         hint="leave the kernel open to get the best one that fits" if kernel else "",
     )

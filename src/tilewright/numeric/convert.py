@@ -29,6 +29,7 @@ from tilewright.numeric.dtypes import (
     I32,
     I64,
     TF32,
+    TILE_DTYPES,
     U32,
     U64,
     DType,
@@ -53,6 +54,8 @@ def storage_dtype(dtype: DType) -> np.dtype[Any]:
     >>> storage_dtype(TF32), storage_dtype(E2M1).name
     (dtype('float32'), 'float4_e2m1fn')
     """
+    if dtype in TILE_DTYPES:  # numpy has no such type: its patterns
+        return bits_dtype(dtype)
     return np.dtype(getattr(ml_dtypes, dtype.numpy_name, dtype.numpy_name))
 
 

@@ -174,16 +174,21 @@ I32 = DType("i32", "int", 32, "Int32", "int32", aliases=("int32", "int"))
 U32 = DType("u32", "uint", 32, "Uint32", "uint32", is_signed=False, aliases=("uint32",))
 I64 = DType("i64", "int", 64, "Int64", "int64", aliases=("int64",))
 U64 = DType("u64", "uint", 64, "Uint64", "uint64", is_signed=False, aliases=("uint64",))
+E5M3 = DType("e5m3", "float", 8, "Float8E5M3FNU", "float8_e5m3fnu", 5, 3, 15, "fn",
+             is_signed=False, aliases=("float8_e5m3fnu", "e5m3fnu", "ue5m3"))
 BOOL = DType("bool", "bool", 1, "Boolean", "bool", is_signed=False, aliases=("bool_", "i1"))
 
 ALL_DTYPES: tuple[DType, ...] = (
     F64, F32, TF32, F16, BF16, E4M3, E5M2, E8M0, E2M1,
     I4, U4, I8, U8, I16, U16, I32, U32, I64, U64, BOOL,
 )
+TILE_DTYPES: tuple[DType, ...] = (E5M3,)
+"""Rows of Tile IR alone: neither CuTe nor numpy has them."""
 # fmt: on
 
 _BY_NAME: dict[str, DType] = {
-    name: row for row in ALL_DTYPES for name in (row.name, row.cute_name, *row.aliases)
+    name: row for row in ALL_DTYPES + TILE_DTYPES
+    for name in (row.name, row.cute_name, *row.aliases)
 }
 
 

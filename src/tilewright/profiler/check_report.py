@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from tilewright.errors import Loc
 from tilewright.profiler.checker import Checked, duration
-from tilewright.sim.findings import AccessInfo, Finding
+from tilewright.sim.findings import AccessInfo, Finding, is_ours, place_lines
 from tilewright.sim.options import SimOptions
 
 WIDTH = 78
-_PACKAGE = Path(__file__).resolve().parent.parent
 _NOTHING: tuple[int, int, int] = (0, 0, 0)
 
 
@@ -79,6 +77,9 @@ def _details(one: Checked, again: str, said: set[str]) -> Iterator[str]:
         said.add(f"{one.kernel} {finding_text(finding)}")
         yield _rule(f" {one.kernel}: {finding.kind} ", "_")
         yield finding_text(finding)
+        if finding.loc is not None and all(map(is_ours, finding.loc.chain())):
+            yield "  in a kernel of the library, launched by"
+            yield from place_lines(one.launched, full_place)
     options = one.report.options if one.report is not None else SimOptions()
     if again and options.schedule is None:
         yield f"  reproduce: {again} --seed={options.seed}"
@@ -86,39 +87,12 @@ def _details(one: Checked, again: str, said: set[str]) -> Iterator[str]:
 
 
 def finding_text(finding: Finding) -> str:
-    """The finding; the user's own lines come before those inside Tilewright's library."""
-    lines = [f"{finding.kind}: {finding.message}"]
-    if finding.agent:
-        lines.append(f"  by {finding.agent}")
-    lines += [f"  {name} = {value}" for name, value in finding.details.items()]
-    lines += place_lines(finding.loc)
-    for access in finding.accesses[:1]:
-        lines += [f"  and before that: {access}", *place_lines(access.loc)]
-    if finding.rule:
-        lines.append(f"  rule: {finding.rule}")
-    if finding.count > 1:
-        lines.append(f"  ({finding.count} times)")
-    return "\n".join(lines)
+    """The finding, with whole paths."""
+    return finding.text(full_place)
 
 
-def place_lines(loc: Loc | None) -> list[str]:
-    """The chain of calls, the user's frames first; what called them follows."""
-    lines = []
-    for place in ordered(loc):
-        inside = "  in " + place.function if place.function else ""
-        lines.append(f"  {place.file}:{place.line}:{place.col + 1}{inside}")
-        lines += [f"    {row}" for row in place.snippet()]
-    return lines
-
-
-def ordered(loc: Loc | None) -> list[Loc]:
-    """The places of a chain, those outside of the package first; else innermost first."""
-    chain = list(loc.chain()) if loc else []
-    return [p for p in chain if not _is_ours(p)] + [p for p in chain if _is_ours(p)]
-
-
-def _is_ours(place: Loc) -> bool:
-    return Path(place.file).is_relative_to(_PACKAGE)
+def full_place(place: Loc) -> str:
+    return f"{place.file}:{place.line}:{place.col + 1}"
 
 
 def _rule(text: str, mark: str) -> str:
@@ -157,6 +131,7 @@ def launch_record(one: Checked) -> dict[str, Any]:
         "block": list(one.block),
         "cluster": list(one.cluster),
         "loc": loc_record(one.loc),
+        "launched": loc_record(one.launched),
         "seconds": one.seconds,
         "passed": one.passed,
         "refused": str(one.refused) if one.refused is not None else None,

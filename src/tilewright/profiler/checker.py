@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any
 
 from tilewright.compiler.launcher import launching_with
 from tilewright.errors import Loc, ResourceError, TilewrightError
+from tilewright.ir.core import Func
 from tilewright.profiler.suppressions import Suppression, split
-from tilewright.sim.findings import Finding, simulation_error
+from tilewright.sim.findings import Finding, is_ours, simulation_error
 from tilewright.sim.machine import Launch, Report, simulate
 from tilewright.sim.memory import GlobalMemory
 from tilewright.sim.options import SimOptions
@@ -54,6 +57,11 @@ class Checked:
     refused: TilewrightError | None = None
     whole_grid: Dim3 = (0, 0, 0)
     """The grid that was asked for, where another one was run."""
+    launched: Loc | None = None
+    """The user's line that launched it, and its callers in the same file."""
+    func: Func | None = None
+    """The kernel, and the SM that it was launched for."""
+    sm: int = 90
 
     @property
     def passed(self) -> bool:
@@ -85,7 +93,7 @@ class Checker:
         made = _record(small, launch)
         try:
             report = simulate(
-                small, memory, options, observer=Patience(small, policy.limit, options)
+                small, memory, options, watchers=[Patience(small, policy.limit, options)]
             )
         except ResourceError as error:
             self.launches.append(replace(made, seconds=time.perf_counter() - start, refused=error))
@@ -139,7 +147,26 @@ def _record(small: Launch, launch: Launch) -> Checked:
         0.0,
         None,
         whole_grid=launch.grid if launch.grid != small.grid else (0, 0, 0),
+        launched=_launch_site(),
+        func=launch.kernel,
+        sm=launch.sm,
     )
+
+
+def _launch_site() -> Loc | None:
+    """The innermost frames outside of the package, as long as they are of one file."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_ours(Loc(frame.f_code.co_filename, 0)):
+        frame = frame.f_back
+    places: list[Loc] = []
+    while frame is not None and (not places or frame.f_code.co_filename == places[0].file):
+        code = frame.f_code
+        places.append(Loc(code.co_filename, frame.f_lineno, function=code.co_name))
+        frame = frame.f_back
+    site = None
+    for place in reversed(places):
+        site = replace(place, caller=site)
+    return site
 
 
 def shrunk(launch: Launch, grid: Dim3 | None, ctas: int | None) -> Dim3:
@@ -167,7 +194,7 @@ def shrunk(launch: Launch, grid: Dim3 | None, ctas: int | None) -> Dim3:
 
 
 class Patience:
-    """An observer that gives a run up when it would take longer than its limit.
+    """A watcher that gives a run up when it would take longer than its limit.
 
     Progress is the number of blocks that have been seen at work; blocks run one after another.
     """
@@ -184,19 +211,18 @@ class Patience:
         """Those that the current run has reached."""
         self._last: Any = None
 
-    def access(self, agent: Any, space: str, kind: str, addresses: Any, size: int, op: Any) -> None:
+    def access(self, g: Any, *what: Any) -> None:
         """Called by the simulator for each access."""
-        del space, kind, addresses, size, op
-        self._look(agent)
+        del what
+        self._look(g.cta)
 
-    def sync(self, agent: Any, kind: str, what: object, op: Any) -> None:
+    def sync(self, g: Any, kind: str, what: object, op: Any) -> None:
         """Called by the simulator for each synchronisation."""
         del kind, what, op
-        self._look(agent)
+        self._look(g.cta)
 
-    def _look(self, agent: Any) -> None:
-        cta = getattr(agent, "cta", None)
-        if cta is not None and cta is not self._last:
+    def _look(self, cta: Any) -> None:
+        if cta is not self._last:
             if cta.run is not self._run:
                 self._run = cta.run
                 self._begun += 1

@@ -40,6 +40,8 @@ NO_ISSUE = frozenset(
         "vec.shuffle",
         "arith.bitcast",
         "special",
+        "record.start",
+        "record.span",
         "yield",
         "return",
     }

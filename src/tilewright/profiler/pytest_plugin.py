@@ -14,17 +14,41 @@ So may the project, in its pytest configuration::
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from tilewright.errors import TilewrightError
-from tilewright.profiler.checker import Checked, Checker, Policy, checking
+from tilewright.profiler.checker import Checker, Policy, checking
 from tilewright.profiler.suppressions import Suppression, parse
 from tilewright.sim.options import SimOptions
 
 ALLOW = "tilewright_allow"
 MARKER = f"{ALLOW}(suppression): allow findings of the test's launches, 'kind@place: reason'"
-_CHECKED = pytest.StashKey[list[Checked]]()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the launches of a run came to; `allowed` are lines of the summary."""
+
+    launches: int = 0
+    findings: int = 0
+    allowed: list[str] = field(default_factory=list)
+
+    def add(self, checker: Checker) -> None:
+        self.launches += len(checker.launches)
+        self.findings += sum(len(one.findings) for one in checker.launches)
+        self.allowed += [
+            f"{finding.kind} at {finding.loc or 'no line'}: {reason}"
+            for one in checker.launches
+            for finding, reason in one.suppressed
+        ]
+
+
+_TALLY = pytest.StashKey[Tally]()
+_OUTPUT = "tilewright"
+"""Where a worker of pytest-xdist leaves its tally for the process that prints the summary."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
-    config.stash[_CHECKED] = []
+    config.stash[_TALLY] = Tally()
     if config.getoption("--tilewright-seeds") < 1:
         raise pytest.UsageError("--tilewright-seeds: expected 1 or more")
     _suppressions(config.getini(ALLOW))
@@ -79,20 +103,35 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         try:
             return (yield)
         finally:
-            config.stash[_CHECKED].extend(checker.launches)
+            config.stash[_TALLY].add(checker)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist hands its tally over, as plain values."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        tally = session.config.stash[_TALLY]
+        output[_OUTPUT] = [tally.launches, tally.findings, tally.allowed]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker has ended: its launches count here.  One that crashed has told nothing."""
+    launches, findings, allowed = getattr(node, "workeroutput", {}).get(_OUTPUT, (0, 0, []))
+    tally = node.config.stash[_TALLY]
+    tally.launches += launches
+    tally.findings += findings
+    tally.allowed += allowed
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """One line: how many launches were checked, and what was allowed."""
-    launches = config.stash[_CHECKED]
-    findings = sum(len(one.findings) for one in launches)
-    plural = "" if len(launches) == 1 else "es"
+    tally = config.stash[_TALLY]
+    plural = "" if tally.launches == 1 else "es"
     terminalreporter.write_line(
-        f"tilewright: {len(launches)} launch{plural} checked, {findings} findings"
+        f"tilewright: {tally.launches} launch{plural} checked, {tally.findings} findings"
     )
-    for one in launches:
-        for finding, reason in one.suppressed:
-            place = finding.loc or "no line"
-            terminalreporter.write_line(f"  allowed {finding.kind} at {place}: {reason}")
+    for line in tally.allowed:
+        terminalreporter.write_line(f"  allowed {line}")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.core import Op, Value
-from tilewright.ir.ops import copy, memory, mma, sync
+from tilewright.ir.ops import bulk, copy, memory, mma, sync
 from tilewright.ir.types import PtrType, Space
 from tilewright.profiler.cost_model import H200, CostModel
 from tilewright.profiler.timeline_waits import Moments
@@ -28,6 +28,7 @@ from tilewright.sim.options import SimOptions
 from tilewright.sim.state import Wait
 from tilewright.sim.tma import box_bytes
 
+MODELLED = "modelled, not measured"
 ASYNC = ("TMA loads", "TMA stores", "cp.async", "tensor cores")
 """Lanes of a block's engines, below those of its warps."""
 
@@ -51,6 +52,8 @@ class Timeline:
     blocks: dict[tuple[int, int, int], dict[int | str, list[Span]]]
     model: CostModel
     counters: dict[str, int] = field(default_factory=dict)
+    source: str = MODELLED
+    """Where the times come from."""
 
     @property
     def clocks(self) -> float:
@@ -70,11 +73,12 @@ def record_timeline(
     program = program_of(launch.kernel)
     plain = program.steps
     program.steps = [
-        step if op is None else recorder.traced(step, op)
+        recorder.resumed(step) if op is None else recorder.traced(step, op)
         for step, op in zip(plain, program.ops, strict=True)
     ]
     try:
-        report = simulate(launch, memory, options or SimOptions(raise_on_findings=False))
+        chosen = options or SimOptions(raise_on_findings=False)
+        report = simulate(launch, memory, chosen, watch=recorder)
     finally:
         program.steps = plain
     return Timeline(launch.kernel.name, recorder.blocks, model, report.counters)
@@ -108,8 +112,6 @@ class Recorder:
         latency, kind = self._latency(op), kind_of(op)
 
         def run(g: Any) -> Any:
-            if g.run.watch is None:
-                g.run.watch = self
             warps = warps_of(g)
             start = self._start(g, warps, uses)
             self._now = start
@@ -133,12 +135,28 @@ class Recorder:
 
         return run
 
+    def resumed(self, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A step between instructions: threads that waited at the end of a branch have waited."""
+
+        def run(g: Any) -> Any:
+            if id(g) in self._waits:
+                self._end_wait(g, warps_of(g))
+            return step(g)
+
+        return run
+
+    def _end_wait(self, g: Any, warps: list[int]) -> None:
+        waited = self._waits.pop(id(g), None)
+        if waited is not None:
+            _, wait, op = waited
+            self._jump(g, warps, self._moment(g, wait), op.name)
+
     def _latency(self, op: Op) -> float:
         spaces = {v.type.space for v in op.operands if isinstance(v.type, PtrType)}
         if isinstance(op, memory.Load | memory.Copy | memory.Atomic):
             if Space.GMEM in spaces:
                 return self.model.global_latency
-            if Space.SMEM in spaces:
+            if spaces & _SHARED:
                 return self.model.shared_latency
         return self.model.shared_latency if isinstance(op, copy.LdMatrix) else 0.0
 
@@ -147,10 +165,7 @@ class Recorder:
         cta = g.cta
         if (cta.index, warps[0]) not in self._clock:
             self._enter(cta)
-        waited = self._waits.pop(id(g), None)
-        if waited is not None:
-            _, wait, op = waited
-            self._jump(g, warps, self._moment(g, wait), op.name)
+        self._end_wait(g, warps)
         now = max(self._clock[cta.index, w] for w in warps)
         needed = max((self._ready.get((cta.index, warps[0], v), 0.0) for v in uses), default=0.0)
         if needed > now:
@@ -225,7 +240,7 @@ class Recorder:
         """Accesses queue up; a shared one keeps its issuer until its bytes have moved."""
         del kind, bounds, data
         count = len(lanes) if lanes is not None else g.n if np.size(address) > 1 else 1
-        shared = window is g.cta.smem
+        shared = window.init is not None
         rate = self.model.shared_bytes if shared else self.model.global_bytes
         if isinstance(op, copy.CpAsync):
             return
@@ -234,6 +249,9 @@ class Recorder:
         self._moved = self._free[g.cta.index, lane] = start + count * size / rate
         if shared:
             self._now = self._moved
+
+    def sync(self, g: Any, kind: str, what: object, op: Op) -> None:
+        del g, kind, what, op
 
     def atomic(self, g: Any, shared: bool, addresses: Any, size: int, op: Op) -> None:
         del g, shared, addresses, size, op
@@ -256,6 +274,13 @@ class Recorder:
         del threads
         self._now = max(self._now, event)
 
+    def cp_async_arrive(self, g: Any, where: Any, barrier: Any, op: Op, events: list[Any]) -> None:
+        del g, where, op
+        self.moments.arrive(barrier, barrier.phase, max(events, default=self._now))
+
+    def cp_async_arrived(self, event: Any) -> None:
+        del event
+
     def tma_load(self, g: Any, lane: int, cta: Any, barrier: Any, op: Op, box: Any) -> Any:
         del g, lane, op
         size = box_bytes(box.tensor)
@@ -276,6 +301,26 @@ class Recorder:
             self.model.tma_latency,
             f"store {size} B",
         )
+
+    def bulk_load(
+        self, g: Any, lane: int, op: Op, cta: Any, barrier: Any, src: int, dst: int, size: int
+    ) -> None:
+        del g, lane, op, src, dst
+        clocks = size / self.model.global_bytes
+        done = self._engine(cta, "TMA loads", clocks, self.model.tma_latency, f"load {size} B")
+        self.moments.arrive(barrier, barrier.phase, done)
+
+    def bulk_store(self, g: Any, lane: int, op: Op, src: int, dst: int, size: int) -> float:
+        del lane, op, src, dst
+        clocks, label = size / self.model.global_bytes, f"store {size} B"
+        return self._engine(g.cta, "TMA stores", clocks, self.model.tma_latency, label)
+
+    def store_async(
+        self, g: Any, lanes: Any, op: Op, cta: Any, barrier: Any, addresses: Any, size: int
+    ) -> None:
+        del g, op, cta, addresses
+        clocks = len(lanes) * size / self.model.shared_bytes
+        self.moments.arrive(barrier, barrier.phase, self._now + clocks + self.model.shared_latency)
 
     def bulk_waited(self, events: list[Any], *, read: bool) -> None:
         del events, read
@@ -328,7 +373,8 @@ class Recorder:
         del g, op
 
     def start(self, cluster: Any) -> None:
-        del cluster
+        """Kernels that read their clock read the modelled one."""
+        cluster.run.clock = lambda _: round(self._now)
 
     def end(self, cluster: Any) -> None:
         del cluster
@@ -337,16 +383,21 @@ class Recorder:
         """The run is over."""
 
 
+_SHARED = {Space.SMEM, Space.DSMEM}
+
+
 def kind_of(op: Op) -> str:
     """Which colour an instruction has."""
     spaces = {v.type.space for v in op.operands if isinstance(v.type, PtrType)}
     if isinstance(op, copy.TmaLoad | copy.TmaLoadMulticast | copy.TmaStore | copy.CpAsync):
         return "async"
+    if op.name.startswith("bulk.") or isinstance(op, bulk.TmaReduce):
+        return "async"
     if isinstance(op, mma.Mma | mma.Wgmma | mma.WgmmaRs):
         return "mma"
     if Space.GMEM in spaces and not isinstance(op, memory.Offset):
         return "global"
-    if (Space.SMEM in spaces and not isinstance(op, memory.Offset)) or isinstance(
+    if (spaces & _SHARED and not isinstance(op, memory.Offset)) or isinstance(
         op, copy.LdMatrix | copy.StMatrix
     ):
         return "shared"

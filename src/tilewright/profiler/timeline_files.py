@@ -1,4 +1,7 @@
-"""A modelled timeline as a Perfetto trace (JSON) or as a drawing (SVG)."""
+"""A timeline as a Perfetto trace (JSON) or as a drawing (SVG), modelled or next to a recorded one.
+
+Where both are drawn they have one axis, in clocks of the SM, and each lane says which it is.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tilewright.profiler.timeline import ASYNC, Span, Timeline
+from tilewright.profiler.timeline import ASYNC, MODELLED, Span, Timeline
 
 LEFT_OVER = "other warps"
 """The last wait of a warp that is done: until its block ends."""
-MODELLED = "modelled, not measured"
 BLOCKS = 4
-"""Blocks that are drawn; a trace holds all."""
+"""Blocks that are drawn, half as many where both timelines are; a trace holds all."""
 
 COLOURS = {
     "issue": ("#4e79a7", "instructions"),
@@ -36,10 +38,14 @@ LEFT, RIGHT, WIDTH = 112, 16, 1200
 LANE, GAP = 18, 4
 
 
-def write_timeline(timeline: Timeline, path: Path) -> None:
+def write_timeline(
+    timeline: Timeline, path: Path, recorded: Timeline | None = None, table: str = ""
+) -> None:
     """Writes `path` in the format that its suffix names: .json or .svg."""
-    text = json.dumps(perfetto(timeline)) if path.suffix == ".json" else svg(timeline)
-    path.write_text(text)
+    if path.suffix == ".json":
+        path.write_text(json.dumps(perfetto(timeline, recorded, table)))
+    else:
+        path.write_text(svg(timeline, recorded, table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +108,23 @@ def _stacked(spans: list[Span], most: int = 3) -> list[list[Span]]:
 # -- Perfetto --------------------------------------------------------------------------------------
 
 
-def perfetto(timeline: Timeline) -> dict[str, Any]:
-    """Chrome's trace-event format, which ui.perfetto.dev opens: a process for each block."""
+def perfetto(
+    timeline: Timeline, recorded: Timeline | None = None, table: str = ""
+) -> dict[str, Any]:
+    """Chrome's trace-event format, which ui.perfetto.dev opens: a process for each block.
+
+    Recorded clocks are put on the same axis: a clock is as long as the model's.
+    """
     events: list[dict[str, Any]] = []
     micro = timeline.model.microseconds
-    for pid, (index, block) in enumerate(timeline.blocks.items()):
-        name = f"block {index} ({MODELLED})"
-        events.append(_named("process_name", pid, 0, name))
-        for tid, lane in enumerate(lanes(block)):
-            title = lane.name or f"{lanes(block)[tid - lane.depth].name} +{lane.depth}"
+    for pid, (source, index, block) in enumerate(_blocks(timeline, recorded)):
+        events.append(_named("process_name", pid, 0, f"block {index} ({source})"))
+        events.append(
+            {"name": "process_sort_index", "ph": "M", "pid": pid, "args": {"sort_index": pid}}
+        )
+        rows = lanes(block)
+        for tid, lane in enumerate(rows):
+            title = lane.name or f"{rows[tid - lane.depth].name} +{lane.depth}"
             events.append(_named("thread_name", pid, tid, title))
             events += [
                 {
@@ -126,7 +140,21 @@ def perfetto(timeline: Timeline) -> dict[str, Any]:
                 for span in lane.spans
             ]
     about = {"kernel": timeline.kernel, "timing": MODELLED, "clocks": timeline.clocks}
+    if recorded is not None:
+        about |= {"recorded": recorded.source, "recorded_clocks": recorded.clocks, "events": table}
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
+
+
+def _blocks(
+    timeline: Timeline, recorded: Timeline | None
+) -> list[tuple[str, Any, dict[int | str, list[Span]]]]:
+    """Source, index and lanes of each block; a recorded one follows its modelled twin."""
+    made = []
+    for index, block in timeline.blocks.items():
+        made.append((timeline.source, index, block))
+        if recorded is not None and index in recorded.blocks:
+            made.append((recorded.source, index, recorded.blocks[index]))
+    return made
 
 
 def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
@@ -136,42 +164,60 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 # -- SVG -------------------------------------------------------------------------------------------
 
 
-def svg(timeline: Timeline) -> str:
+def svg(timeline: Timeline, recorded: Timeline | None = None, table: str = "") -> str:
     """The first blocks, one above the other, over one axis in clocks."""
-    blocks = list(timeline.blocks.items())[:BLOCKS]
-    rows = [(index, lanes(block)) for index, block in blocks]
-    shown = max((s.end for _, found in rows for lane in found for s in lane.spans), default=1.0)
-    height = 64 + sum(26 + (LANE + GAP) * len(found) for _, found in rows) + 34
+    if recorded is None:
+        blocks = _blocks(timeline, None)[:BLOCKS]
+    else:  # those that both have
+        both = [index for index in timeline.blocks if index in recorded.blocks][: BLOCKS // 2]
+        blocks = [b for b in _blocks(timeline, recorded) if b[1] in both]
+    rows = [(source, index, lanes(block)) for source, index, block in blocks]
+    shown = max((s.end for _, _, found in rows for lane in found for s in lane.spans), default=1.0)
+    text = table.splitlines()
+    height = 64 + sum(26 + (LANE + GAP) * len(found) for *_, found in rows) + 34
+    whole = height + (16 * len(text) + 12 if text else 0)
     scale = (WIDTH - LEFT - RIGHT) / max(shown, 1.0)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
-        *_head(timeline, len(blocks)),
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{whole}" '
+        f'viewBox="0 0 {WIDTH} {whole}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{whole}" fill="white"/>',
+        *_head(timeline, recorded, len({index for _, index, _ in rows})),
     ]
     y = 64
-    for index, found in rows:
-        parts.append(f'<text x="8" y="{y + 16}" font-weight="bold">block {index}</text>')
+    for source, index, found in rows:
+        title = f"block {index}" + (f", {source}" if recorded is not None else "")
+        if recorded is not None and source == recorded.source:
+            title += " (copies and products: from their issue until a wait saw them done)"
+        parts.append(f'<text x="8" y="{y + 16}" font-weight="bold">{escape(title)}</text>')
         y += 26
         for lane in found:
             parts += _row(lane, y, scale)
             y += LANE + GAP
-    parts += _axis(timeline, shown, scale, 64, y)
+    parts += _axis(timeline, recorded, shown, scale, 64, y)
+    parts += [
+        f'<text x="8" y="{height + 16 * n}" font-family="monospace" xml:space="preserve">'
+        f"{escape(line)}</text>"
+        for n, line in enumerate(text)
+    ]
     return "\n".join([*parts, "</svg>"])
 
 
-def _head(timeline: Timeline, blocks: int) -> Iterator[str]:
+def _head(timeline: Timeline, recorded: Timeline | None, blocks: int) -> Iterator[str]:
     total = len(timeline.blocks)
     clocks, model = timeline.clocks, timeline.model
     which = f"{blocks} of {total} blocks" if blocks < total else f"{total} blocks"
-    yield (
-        f'<text x="8" y="20" font-size="15" font-weight="bold">{escape(timeline.kernel)}: '
-        f"timeline, {MODELLED}</text>"
+    what = MODELLED if recorded is None else f"modelled, and {recorded.source}"
+    whole = (
+        f"whole launch {clocks:,.0f} clocks = {model.microseconds(clocks):.1f} us at "
+        f"{model.clock_ghz} GHz"
     )
     yield (
-        f'<text x="{WIDTH - RIGHT}" y="20" text-anchor="end" fill="#555">{which}; whole launch '
-        f"{clocks:,.0f} clocks = {model.microseconds(clocks):.1f} us at {model.clock_ghz} GHz"
-        "</text>"
+        f'<text x="8" y="20" font-size="15" font-weight="bold">{escape(timeline.kernel)}: '
+        f"timeline, {escape(what)}</text>"
+    )
+    yield (
+        f'<text x="{WIDTH - RIGHT}" y="20" text-anchor="end" fill="#555">{which}; '
+        f"{whole if recorded is None else 'modelled ' + whole}</text>"
     )
     x = 8
     for colour, name in COLOURS.values():
@@ -220,7 +266,9 @@ def _merged(spans: list[Span], least: float) -> Iterator[tuple[str, float, float
     yield from flush()
 
 
-def _axis(timeline: Timeline, shown: float, scale: float, top: int, y: int) -> Iterator[str]:
+def _axis(
+    timeline: Timeline, recorded: Timeline | None, shown: float, scale: float, top: int, y: int
+) -> Iterator[str]:
     step = _step(shown / 10)
     clocks = 0.0
     while clocks <= shown:
@@ -230,10 +278,11 @@ def _axis(timeline: Timeline, shown: float, scale: float, top: int, y: int) -> I
             f'<text x="{x:.1f}" y="{y + 15}" text-anchor="middle" fill="#555">{clocks:,.0f}</text>'
         )
         clocks += step
-    yield (
-        f'<text x="{WIDTH - RIGHT}" y="{y + 29}" text-anchor="end" fill="#555">clocks of the SM '
-        f"({timeline.model.clock_ghz} GHz), {MODELLED}</text>"
-    )
+    unit = f"clocks of the SM ({timeline.model.clock_ghz} GHz), {MODELLED}"
+    if recorded is not None:
+        unit = f"clocks of the SM, modelled and {recorded.source}"
+    x_end = WIDTH - RIGHT
+    yield f'<text x="{x_end}" y="{y + 29}" text-anchor="end" fill="#555">{escape(unit)}</text>'
 
 
 def _step(least: float) -> float:

@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,6 +78,29 @@ def compile_cached(
         stats.compilations += not hit
     toolchain.check_quality(compiled, source, allow_warnings, allow_spills)
     return CachedCompile(compiled, hit)
+
+
+def through_disk(key: str, make: Callable[[], CompiledCubin]) -> CachedCompile:
+    """Entry `key` from disk, or `make()`, which is then stored under it."""
+    use_disk = settings().cache_enabled
+    compiled = _load(key) if use_disk else None
+    hit = compiled is not None
+    if compiled is None:
+        compiled = make()
+        if use_disk:
+            _store(key, compiled)
+    with _stats_lock:
+        stats.hits += hit
+        stats.compilations += not hit
+    return CachedCompile(compiled, hit)
+
+
+def find_cached(source: str, target: str, options: Sequence[str] = ()) -> CompiledCubin | None:
+    """What `compile_cached` has on disk for these arguments, or None; nothing is compiled.
+
+    Raises: ToolchainError where NVRTC, whose version is part of the key, is missing.
+    """
+    return _load(cache_key(source, target, options)) if settings().cache_enabled else None
 
 
 def cache_key(source: str, target: str, options: Sequence[str] = ()) -> str:

@@ -246,6 +246,12 @@ def synchronize() -> None:
     check(cuda_api.driver.cuCtxSynchronize(), "cuCtxSynchronize")
 
 
+def clear(address: int, nbytes: int, stream: int = 0) -> None:
+    """Sets memory on the current GPU to zero, in `stream`."""
+    ensure_context()
+    check(cuda_api.driver.cuMemsetD8Async(address, 0, nbytes, stream), "cuMemsetD8Async")
+
+
 _modules: dict[tuple[bytes, int], Any] = {}
 _functions: dict[tuple[bytes, int, str], Function] = {}
 _load_lock = threading.Lock()

@@ -111,6 +111,19 @@ class KernelParams:
             self._blame(values)
             raise
 
+    def set_pointers(self, indices: Sequence[int], addresses: Sequence[int]) -> None:
+        """Rewrite some pointers of the last call and leave the rest: nothing is checked.
+
+        >>> params = KernelParams(("ptr", "i32"))
+        >>> params.fill((0x1000, 5))
+        >>> params.set_pointers((0,), (0x2000,))
+        >>> params.slot_bytes(0)[:2], params.slot_bytes(1)[:1]
+        (b'\\x00 ', b'\\x05')
+        """
+        buffer = self._buffer
+        for index, address in zip(indices, addresses, strict=True):
+            buffer[index] = address
+
     def slot_bytes(self, index: int) -> bytes:
         """The 8 bytes of scalar parameter `index` as the driver will read them."""
         return bytes(self._buffer)[_SLOT * index : _SLOT * (index + 1)]

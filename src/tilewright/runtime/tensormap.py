@@ -218,7 +218,8 @@ def encode(spec: TensorMapSpec, pointer: int, operand_name: str = "tensor") -> T
         spec.rank,
         pointer,
         [api.cuuint64_t(extent) for extent in spec.dims],
-        [api.cuuint64_t(stride) for stride in spec.strides_bytes],
+        # NOTE: a tensor of rank 1 has none, but the driver refuses a null pointer.
+        [api.cuuint64_t(stride) for stride in spec.strides_bytes or (16,)],
         [api.cuuint32_t(extent) for extent in spec.box],
         [api.cuuint32_t(step) for step in spec.element_strides],
         _choice(api.CUtensorMapInterleave, "INTERLEAVE", spec.interleave),

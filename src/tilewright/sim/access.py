@@ -49,15 +49,11 @@ class Access:
         else:
             count, low, high, bits = 1, address, address, address
         self._count_read(run.counters, g.n if count == 1 else count)
-        if run.observer is not None:
-            run.observer.access(g, self._space(), "read", address, size, self.op)
         window = self._find(g, low)
         if window is None or high + size > window.end or bits & (size - 1):
             return self._read_split(g, address, lanes)
-        if run.watch is not None:
-            run.watch.access(g, window, "read", address, (low, high), size, self.op, lanes, None)
-        if run.meter is not None:
-            run.meter.access(g, self.shared, "read", address, size, self.op, lanes)
+        for watcher in run.watchers:
+            watcher.access(g, window, "read", address, (low, high), size, self.op, lanes, None)
         first, rows = window.rows(size)
         where = (address - first) >> self.shift
         if window.init is not None and run.options.check_uninitialised:
@@ -77,16 +73,12 @@ class Access:
         else:
             count, low, high, bits = 1, address, address, address
         self._count_write(run.counters, g.n if count == 1 else count)
-        if run.observer is not None:
-            run.observer.access(g, self._space(), "write", address, size, self.op)
         window = self._find(g, low)
         if window is None or high + size > window.end or bits & (size - 1):
             self._write_split(g, address, data if count > 1 else data[-1:], lanes)
             return
-        if run.watch is not None:
-            run.watch.access(g, window, "write", address, (low, high), size, self.op, lanes, data)
-        if run.meter is not None:
-            run.meter.access(g, self.shared, "write", address, size, self.op, lanes)
+        for watcher in run.watchers:
+            watcher.access(g, window, "write", address, (low, high), size, self.op, lanes, data)
         if count == 1:
             data = data[-1:]
         first, rows = window.rows(size)
@@ -102,9 +94,6 @@ class Access:
             window = g.cta.smem
             return window if address >= window.start else None
         return g.run.memory.window(int(address))
-
-    def _space(self) -> str:
-        return "smem" if self.shared else "gmem"
 
     def _count_read(self, counters: Any, lanes: int) -> None:
         if self.shared:
@@ -153,30 +142,18 @@ class Access:
         lanes: Array | None,
         data: Array | None,
     ) -> None:
-        """Tells the race detector and the meter of the lanes at `index`, without fault."""
-        run = g.run
-        if run.watch is None and run.meter is None:
+        """Tells the watchers of the lanes at `index`, without fault."""
+        if not g.run.watchers:
             return
         some = addresses[index]
         where = index if lanes is None else lanes[index]
         if len(addresses) == 1 and g.n > 1 and lanes is None:
             where = np.arange(g.n)
             some = np.repeat(some, g.n)
-        if run.meter is not None:
-            run.meter.access(g, self.shared, kind, some, self.size, self.op, where)
-        if run.watch is None:
-            return
-        run.watch.access(
-            g,
-            window,
-            kind,
-            some,
-            (int(_low(some)), int(_high(some))),
-            self.size,
-            self.op,
-            where,
-            None if data is None else data[index] if len(data) > 1 else data,
-        )
+        bounds = int(_low(some)), int(_high(some))
+        written = None if data is None else data[index] if len(data) > 1 else data
+        for watcher in g.run.watchers:
+            watcher.access(g, window, kind, some, bounds, self.size, self.op, where, written)
 
     def _valid(
         self, g: Group, addresses: Array, lanes: Array | None, what: str
@@ -243,7 +220,7 @@ class Access:
         at = int(address[i]) if type(address) is np.ndarray else int(address)
         g.report(
             "uninitialised",
-            f"{self.size} bytes of shared memory at {g.cta.place(at - window.start)} are read, "
+            f"{self.size} bytes of shared memory at {self._where(g, at)} are read, "
             "and not all of them were written before",
             self.op,
             i if lanes is None else int(lanes[i]),

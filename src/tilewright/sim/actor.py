@@ -1,4 +1,4 @@
-"""What memories and observers need to know of a group of threads that acts on them."""
+"""What memories and watchers need to know of a group of threads that acts on them."""
 
 from __future__ import annotations
 

@@ -153,3 +153,9 @@ class ClusterBarrier:
         if self.arrived and self.arrived >= live:
             self.generation += 1
             self.arrived = 0
+
+    def leave(self, rank: int, threads: list[int], live: int) -> None:
+        """Threads exit, `live` stay: nobody waits for those, nor counts what they arrived for."""
+        for t in threads:
+            self.arrived -= self.phase_of.pop((rank, t), -1) == self.generation
+        self.release(live)

@@ -10,13 +10,15 @@ from weakref import finalize
 
 from tilewright.errors import VerifyError
 from tilewright.ir.core import Block, Func, Value, count_uses
-from tilewright.ir.ops import arith, control, copy, memory, mma, sync
+from tilewright.ir.ops import arith, bulk, control, copy, memory, mma, sync
 from tilewright.sim import (
     exec_arith,
+    exec_bulk,
     exec_copy,
     exec_memory,
     exec_mma,
     exec_order,
+    exec_record,
     exec_sync,
     exec_warp,
 )
@@ -25,7 +27,10 @@ from tilewright.sim.program import Program
 from tilewright.sim.step import EXECUTORS, Context
 from tilewright.sim.values import Val
 
-FAMILIES = (exec_arith, exec_copy, exec_memory, exec_mma, exec_order, exec_sync, exec_warp)
+FAMILIES = (
+    *(exec_arith, exec_bulk, exec_copy, exec_memory, exec_mma, exec_order, exec_record),
+    *(exec_sync, exec_warp),
+)
 """The modules whose import fills `EXECUTORS`."""
 
 _VISIBLE = (
@@ -33,7 +38,8 @@ _VISIBLE = (
     *(sync.ClusterWait, sync.MBarrierArrive, sync.MBarrierArriveRemote, sync.MBarrierExpectTx),
     *(sync.MBarrierArriveExpectTx, sync.MBarrierWait, sync.MBarrierTryWait, memory.Atomic),
     *(copy.TmaLoad, copy.TmaLoadMulticast, copy.TmaStore, copy.BulkWait, copy.CpAsyncWait),
-    *(mma.WgmmaWait, control.Return),
+    *(copy.CpAsyncArrive, bulk.BulkLoad, bulk.BulkStore, bulk.BulkReduce, bulk.BulkSend),
+    *(bulk.BulkLoadMulticast, bulk.StoreAsync, bulk.TmaReduce, mma.WgmmaWait, control.Return),
 )
 _WHOLE_WARPGROUPS = (mma.Wgmma, mma.WgmmaRs, mma.WgmmaFence, sync.SetMaxRegister)
 
@@ -68,6 +74,7 @@ def _build(func: Func) -> Program:
         arg_types=[v.type for v in func.args],
         register_arrays=context.register_arrays,
         allocations=[op for op in ops if isinstance(op, memory.AllocShared)],
+        waits_for_copies=any(isinstance(op, copy.CpAsyncWait) for op in ops),
         visible=[isinstance(op, _VISIBLE) for op in flat.ops],
         unit=128 if any(isinstance(op, _WHOLE_WARPGROUPS) for op in ops) else 32,
     )

@@ -6,12 +6,18 @@ kernel that forgets the wait reads what was there before.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from tilewright.ir.core import Op
 from tilewright.sim.group import Group
 from tilewright.sim.inflight import BulkGroup, BulkStore, CpAsyncBatch
 from tilewright.sim.state import Cta, Wait
+from tilewright.sim.values import Array
+
+INTO_SHARED = ("a TMA load", "a bulk copy", "an asynchronous store")
+"""What engines call their writes to shared memory."""
 
 
 def finish_copies(g: Group, pending: int) -> None:
@@ -22,14 +28,32 @@ def finish_copies(g: Group, pending: int) -> None:
     left: list[CpAsyncBatch] = []
     for batch in cta.copies:
         due = waiting[batch.threads] & (batch.tags < cta.copy_groups[batch.threads] - pending)
-        if not due.any():
-            left.append(batch)
-            continue
-        if due.all():
-            _finish(cta, batch)
-        else:
-            _finish(cta, batch.part(due))
-            left.append(batch.part(~due))
+        done, rest = _parted(batch, due)
+        left += rest
+        for part in done:
+            _move(cta, part)
+            if cta.run.watch is not None:
+                cta.run.watch.cp_async_done(part.event, part.threads)
+    cta.copies = left
+
+
+def finish_issued(cta: Cta, threads: Array, before: int) -> None:
+    """Completes the copies of some threads that were issued as the first `before` of the block.
+
+    Threads may wait for their groups as well, and are let through then.
+    """
+    keeps = cta.run.program.waits_for_copies
+    mine = np.zeros(cta.size, np.bool_)
+    mine[threads] = True
+    left: list[CpAsyncBatch] = []
+    for batch in cta.copies:
+        due = mine[batch.threads] & (not batch.moved and batch.serial < before)
+        done, rest = _parted(batch, due)
+        left += rest
+        for part in done:
+            _move(cta, part)
+            if keeps:
+                left.append(part)
     cta.copies = left
 
 
@@ -37,19 +61,27 @@ def finish_all_copies(cta: Cta) -> None:
     """The hardware completes every copy, waited for or not."""
     batches, cta.copies = cta.copies, []
     for batch in batches:
-        _finish(cta, batch, waited=False)
+        _move(cta, batch)
 
 
-def _finish(cta: Cta, batch: CpAsyncBatch, *, waited: bool = True) -> None:
+def _parted(batch: CpAsyncBatch, due: Array) -> tuple[list[CpAsyncBatch], list[CpAsyncBatch]]:
+    """What of a batch is due, and what is not."""
+    if due.all():
+        return [batch], []
+    if not due.any():
+        return [], [batch]
+    return [batch.part(due)], [batch.part(~due)]
+
+
+def _move(cta: Cta, batch: CpAsyncBatch) -> None:
+    """The copy happens, if it has not yet."""
+    if batch.moved:
+        return
+    batch.moved = True
     actors = Group(cta, batch.threads, 0, [], None)
     watch = cta.run.watch
-    if watch is None:
+    with watch.silent() if watch is not None else nullcontext():
         batch.move(actors, batch.src, batch.dst, batch.predicate)
-        return
-    with watch.silent():
-        batch.move(actors, batch.src, batch.dst, batch.predicate)
-    if waited:
-        watch.cp_async_done(batch.event, batch.threads)
 
 
 class BulkWait(Wait):

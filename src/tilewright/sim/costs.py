@@ -1,4 +1,5 @@
-"""What instructions cost: bank conflicts, sectors of global memory, needless barriers.
+"""What instructions cost: bank conflicts, sectors of global memory, needless barriers, and copies
+that could be wider.
 
 Measured on request (`SimOptions.measure_costs`) from the addresses of every warp, by the rules of
 `layout.analysis`.
@@ -11,6 +12,7 @@ Rule SECTORS.  Global memory moves whole aligned sectors of 32 bytes; as many as
 bytes would fill, packed, are ideal.
 Rule BARRIERS.  A barrier of all threads is needless where, since the one before it, the block has
 executed nothing but arithmetic, branches and accesses to registers.
+Rules THREAD and WARP of copies that could be wider: see `vectors`.
 Source: CUDA C++ Programming Guide, "Shared Memory", "Global Memory".
 """
 
@@ -27,13 +29,29 @@ from tilewright.ir.ops import control, memory, sync
 from tilewright.ir.types import PtrType, Space
 from tilewright.sim.barriers import NamedBarrier
 from tilewright.sim.group import Group
+from tilewright.sim.memory import Window
 from tilewright.sim.values import Array, Val
+from tilewright.sim.vectors import Run, Runs
 
 BANKS, SECTOR, CYCLE_BYTES = 32, 32, 128
 BARRIER_CYCLES = 20
 """Of one barrier, to weigh its waste against that of accesses; a model, as that of timelines."""
 KEPT = 1024
 """Patterns of addresses whose cost is remembered."""
+UNITS = {
+    "bank_conflict": "cycles",
+    "uncoalesced": "bytes",
+    "redundant_barrier": "barriers",
+    "non_vectorised": "requests",
+}
+"""What `actual` and `ideal` count, by kind."""
+WEIGHTS = {
+    "cycles": CYCLE_BYTES,
+    "bytes": 1,
+    "barriers": BARRIER_CYCLES * CYCLE_BYTES,
+    "requests": CYCLE_BYTES // 4,
+}
+"""In bytes of shared memory; an SM issues 4 instructions per clock."""
 _HIGH = 48
 """Bits of an address, relative to the lowest one."""
 
@@ -42,9 +60,10 @@ _HIGH = 48
 class Cost:
     """Accesses of one instruction and line that cost more than they need to.
 
-    `kind`: 'bank_conflict' (`actual` and `ideal` are cycles) or 'uncoalesced' (they are bytes of
-    sectors).  `access`: 'read' or 'write', of `size` bytes a lane.  `count`: requests, one for each
-    warp and execution.  `worst`: ways of the worst phase, or sectors of the worst request.
+    `kind`: 'bank_conflict' (`actual` and `ideal` are cycles), 'uncoalesced' (they are bytes of
+    sectors) or 'non_vectorised' (they are requests).  `access`: 'read' or 'write', of `size` bytes
+    a lane.  `count`: requests, one for each warp and execution.  `worst`: ways of the worst phase,
+    sectors of the worst request, or the bytes a lane that a request could have.
     Of a 'redundant_barrier', `count`, `actual` and `ideal` are barriers; all of a launch were
     needless (`ideal` is 0), and it has no `size`.
     """
@@ -61,7 +80,7 @@ class Cost:
 
     @property
     def unit(self) -> str:
-        return {"bank_conflict": "cycles", "uncoalesced": "bytes"}.get(self.kind, "barriers")
+        return UNITS[self.kind]
 
     @property
     def what(self) -> str:
@@ -71,8 +90,7 @@ class Cost:
     @property
     def wasted_bytes(self) -> int:
         """What could have moved in vain: a cycle of shared memory moves 128 bytes."""
-        weights = {"cycles": CYCLE_BYTES, "bytes": 1, "barriers": BARRIER_CYCLES * CYCLE_BYTES}
-        return (self.actual - self.ideal) * weights[self.unit]
+        return (self.actual - self.ideal) * WEIGHTS[self.unit]
 
     @property
     def text(self) -> str:
@@ -89,6 +107,11 @@ class Cost:
             return (
                 f"{self.worst}-way bank conflict: {requests} take{some} {self.actual:,} cycles "
                 f"instead of {self.ideal:,}"
+            )
+        if self.kind == "non_vectorised":
+            return (
+                f"neighbours are accessed one by one, {self.size} bytes at a time: {requests} "
+                f"could be {self.ideal:,} of up to {self.worst} bytes"
             )
         return (
             f"up to {self.worst} sectors at once: {requests} move{some} {self.actual:,} bytes "
@@ -156,20 +179,26 @@ class CostMeter:
         self._costs: dict[tuple[int, bool, str], Cost] = {}
         """By instruction, memory and direction; the program keeps the instructions alive."""
         self._known: dict[tuple[bool, int, bytes, bytes], tuple[int, int, int, int]] = {}
+        self._runs = Runs()
+        self._narrow: list[Cost] = []
 
     def access(
         self,
         g: Group,
-        shared: bool,
+        window: Window,
         kind: str,
         address: Val,
+        bounds: tuple[int, int],
         size: int,
         op: Op,
         lanes: Array | None,
+        data: Array | None,
     ) -> None:
         """`address` uniform, or one for each of `lanes` (positions in the group; None: all)."""
+        del bounds, data
         if isinstance(op, memory.Atomic):
             return
+        shared = window.init is not None  # that of another block has the same banks
         threads = g.threads if lanes is None else g.threads[lanes]
         addresses = np.broadcast_to(np.asarray(address, np.int64), threads.shape)
         requests, actual, ideal, worst = self._measure(shared, size, threads, addresses)
@@ -178,6 +207,20 @@ class CostMeter:
         new = Cost(name, op.name, op.loc, kind, size, requests, actual, ideal, worst)
         old = self._costs.get(key)
         self._costs[key] = new if old is None else _sum(old, new)
+        run = self._runs.access(g, shared, kind, addresses, size, op, threads)
+        if run is not None:
+            self._end(run)
+
+    def _end(self, run: Run) -> None:
+        """A run of accesses to neighbours is over."""
+        wider = run.wider()
+        if wider is not None:
+            width, left = wider
+            op, now = run.op, run.length * run.warps
+            counts = (now, now, left * run.warps, width)
+            self._narrow.append(
+                Cost("non_vectorised", op.name, op.loc, run.kind, run.size, *counts)
+            )
 
     def _measure(
         self, shared: bool, size: int, threads: Array, addresses: Array
@@ -196,11 +239,16 @@ class CostMeter:
             self._known[key] = found
         return found
 
-    def barrier(self, barrier: NamedBarrier, op: Op, *, opens: bool) -> None:
-        """Threads arrive at the barrier of all threads; `opens`: they are the last."""
-        state = self._barriers.setdefault(id(barrier), _BarrierState(barrier, -1, {}))
+    def sync(self, g: Group, kind: str, what: object, op: Op) -> None:
+        """Threads arrive at the barrier of all threads; of 'wait', they were the last."""
+        if kind != "fence":
+            for run in self._runs.end(g):
+                self._end(run)
+        if not isinstance(op, sync.SyncThreads) or not isinstance(what, NamedBarrier):
+            return
+        state = self._barriers.setdefault(id(what), _BarrierState(what, -1, {}))
         state.arrived[id(op)] = op
-        if not opens:
+        if kind != "wait":
             return
         work = sum(self._executed[i] for i in self._busy)
         needed = int(work != state.work)
@@ -214,7 +262,9 @@ class CostMeter:
 
     def costs(self) -> tuple[Cost, ...]:
         """The instructions that waste anything, the worst first."""
-        found = merged(self._costs.values())
+        for run in self._runs.end():
+            self._end(run)
+        found = merged((*self._costs.values(), *self._narrow))
         return tuple(c for c in found if c.actual > c.ideal and not (c.size == 0 and c.ideal))
 
     def counters(self) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.sim.copies import finish_all_copies, unread_store
+from tilewright.sim.copies import INTO_SHARED, finish_all_copies, unread_store
 from tilewright.sim.group import Group
 
 
@@ -36,10 +36,10 @@ def leave(g: Group) -> None:
                 0,
             )
     for pending in cta.cluster.pending:
-        if pending.cta is cta and pending.what == "a TMA load":
+        if pending.cta is cta and pending.what in INTO_SHARED:
             run.log.add(
                 "in_flight",
-                f"{cta.name} exits while a TMA load into its shared memory is in flight: "
+                f"{cta.name} exits while {pending.what} into its shared memory is in flight: "
                 "nobody waited for it",
                 place=pending.op,
                 loc=pending.op.loc,

@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.core import Op
-from tilewright.ir.ops import copy
+from tilewright.ir.ops import bulk, copy
 from tilewright.ir.types import Space
 from tilewright.sim import tma
 from tilewright.sim.access import Access
+from tilewright.sim.barriers import MBarrier
 from tilewright.sim.copies import (
     BulkWait,
     commit_bulk_group,
     finish_copies,
+    finish_issued,
     open_bulk_group,
 )
-from tilewright.sim.exec_sync import find_barrier
+from tilewright.sim.exec_sync import find_barrier, lanes_of, parts
 from tilewright.sim.exec_warp import WARP, check_full
 from tilewright.sim.group import Group
 from tilewright.sim.inflight import BulkStore, CpAsyncBatch
@@ -117,7 +119,10 @@ def cp_async(op: copy.CpAsync, context: Context) -> Step:
         tags = g.cta.copy_groups[g.rows].copy()
         src, dst, watch = s[i_src], s[i_dst], g.run.watch
         event = watch.cp_async(g, op, src, dst, predicate) if watch is not None else None
-        g.cta.copies.append(CpAsyncBatch(g.threads, tags, src, dst, predicate, move, event))
+        batch = CpAsyncBatch(g.threads, tags, src, dst, predicate, move, g.cta.copies_issued)
+        batch.event = event
+        g.cta.copies_issued += 1
+        g.cta.copies.append(batch)
 
     return step
 
@@ -143,10 +148,45 @@ def cp_async_wait(op: copy.CpAsyncWait, context: Context) -> Step:
     return step
 
 
+@executes(copy.CpAsyncArrive)
+def cp_async_arrive(op: copy.CpAsyncArrive, context: Context) -> Step:
+    i_barrier = context.slot(op.barrier)
+
+    def step(g: Group) -> None:
+        for (address,), _, lane in parts(g.n, g.slots[i_barrier]):
+            barrier = find_barrier(g, g.cta, address, op, lane)
+            if barrier is not None:
+                where = lanes_of(g, (address,), g.slots[i_barrier])
+                _arrive_later(g, op, barrier, np.arange(g.n) if where is None else where)
+
+    return step
+
+
+def _arrive_later(g: Group, op: Op, barrier: MBarrier, lanes: Array) -> None:
+    """Arrives as soon as the copies that these lanes have issued so far are there."""
+    cta, watch = g.cta, g.run.watch
+    threads, issued = g.threads[lanes], cta.copies_issued
+    events = []
+    if watch is not None:
+        mine = [b for b in cta.copies if not b.moved and np.isin(b.threads, threads).any()]
+        events = [batch.event for batch in mine]
+    event = watch.cp_async_arrive(g, lanes, barrier, op, events) if watch is not None else None
+
+    def finish() -> None:
+        finish_issued(cta, threads, issued)
+        if watch is not None:
+            watch.cp_async_arrived(event)
+        wrong = barrier.arrive(len(threads))
+        if wrong:
+            g.report("barrier", wrong, op, int(lanes[0]))
+
+    cta.cluster.issue(finish, cta, "an arrival of cp.async", op)
+
+
 # -- the bulk tensor engine ------------------------------------------------------------------------
 
 
-def _lane(v: Val, i: int) -> Any:
+def lane_value(v: Val, i: int) -> Any:
     """The value of one lane as a Python number (or tensor map)."""
     if type(v) is not np.ndarray:
         return v
@@ -217,9 +257,6 @@ def _load_into(
         window.rows(tma.UNIT)[1][rows] = data.view(np.complex128)
         window.init_rows(tma.UNIT)[rows] = 0x0101010101010101
         run.counters.tma_loaded += size
-        if run.observer is not None:
-            agent = f"TMA of {g.cta.name}"
-            run.observer.access(agent, "smem", "write", rows * tma.UNIT + window.start, 16, op)
         if run.watch is not None:
             run.watch.tma_loaded(event)
         wrong = barrier.complete_bytes(size)
@@ -240,13 +277,13 @@ def tma_load(op: Any, context: Context) -> Step:
         s = g.slots
         ctas = g.cta.cluster.ctas
         for lane in range(g.n):
-            tensor = _lane(s[i_map], lane)
-            address = int(_lane(s[i_dst], lane))
-            barrier = int(_lane(s[i_barrier], lane)) & local
-            coords = tuple(int(_lane(s[i], lane)) for i in i_coords)
+            tensor = lane_value(s[i_map], lane)
+            address = int(lane_value(s[i_dst], lane))
+            barrier = int(lane_value(s[i_barrier], lane)) & local
+            coords = tuple(int(lane_value(s[i], lane)) for i in i_coords)
             if not _usable(g, op, tensor, address, coords, lane):
                 continue
-            mask = int(_lane(s[i_mask], lane)) if i_mask >= 0 else 1 << g.cta.rank
+            mask = int(lane_value(s[i_mask], lane)) if i_mask >= 0 else 1 << g.cta.rank
             if mask >> len(ctas):
                 g.report(
                     "descriptor",
@@ -261,17 +298,17 @@ def tma_load(op: Any, context: Context) -> Step:
     return step
 
 
-@executes(copy.TmaStore)
-def tma_store(op: copy.TmaStore, context: Context) -> Step:
+@executes(copy.TmaStore, bulk.TmaReduce)
+def tma_store(op: Any, context: Context) -> Step:
     i_map, i_src = context.slot(op.tensormap), context.slot(op.src)
     i_coords = context.slots(op.coords)
 
     def step(g: Group) -> None:
         s = g.slots
         for lane in range(g.n):
-            tensor = _lane(s[i_map], lane)
-            address = int(_lane(s[i_src], lane))
-            coords = tuple(int(_lane(s[i], lane)) for i in i_coords)
+            tensor = lane_value(s[i_map], lane)
+            address = int(lane_value(s[i_src], lane))
+            coords = tuple(int(lane_value(s[i], lane)) for i in i_coords)
             if _usable(g, op, tensor, address, coords, lane):
                 _store_from(g, op, lane, tensor, address, coords)
 
@@ -281,6 +318,11 @@ def tma_store(op: copy.TmaStore, context: Context) -> Step:
 def _store_from(
     g: Group, op: Op, lane: int, tensor: TensorMap, address: int, coords: tuple[int, ...]
 ) -> None:
+    reduction = op.kind if isinstance(op, bulk.TmaReduce) else ""
+    if reduction and tensor.dtype not in bulk.REDUCIBLE[reduction]:
+        g.report("descriptor", f"{reduction} cannot reduce a tensor of {tensor.dtype}", op, lane)
+        return
+    what = "a TMA reduction" if reduction else "a TMA store"
     rows = _shared_rows(g, op, tensor, g.cta, address, lane)
     if rows is None:
         return
@@ -295,32 +337,32 @@ def _store_from(
         if run.options.check_uninitialised and not tma.is_written(tensor, coords, init):
             g.report(
                 "uninitialised",
-                f"a TMA store reads shared memory at {cta.place(address - window.start)} that "
+                f"{what} reads shared memory at {cta.place(address - window.start)} that "
                 "nothing has written",
                 op,
                 lane,
             )
-        if run.observer is not None:
-            agent = f"TMA of {cta.name}"
-            run.observer.access(agent, "smem", "read", rows * 16 + window.start, 16, op)
         data = window.rows(tma.UNIT)[1].take(rows).view(np.uint8)
         store.read = True
 
         def write() -> None:
-            problem = tma.store_box(run.memory, tensor, coords, data)
+            if reduction:
+                problem = tma.reduce_box(run.memory, tensor, coords, data, reduction)
+            else:
+                problem = tma.store_box(run.memory, tensor, coords, data)
             if problem:
                 g.report(
                     "out_of_bounds",
-                    f"a TMA store of {tensor.dtype} box {tensor.box} at {coords} writes {problem}",
+                    f"{what} of {tensor.dtype} box {tensor.box} at {coords} writes {problem}",
                     op,
                     lane,
                 )
             run.counters.tma_stored += len(data)
             store.done = True
 
-        cta.cluster.issue(write, cta, "the writes of a TMA store", op)
+        cta.cluster.issue(write, cta, f"the writes of {what}", op)
 
-    cta.cluster.issue(read, cta, "a TMA store", op)
+    cta.cluster.issue(read, cta, what, op)
 
 
 @executes(copy.BulkCommit)

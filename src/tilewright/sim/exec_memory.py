@@ -11,12 +11,12 @@ from tilewright.ir.core import Op, Value
 from tilewright.ir.ops import memory
 from tilewright.ir.types import PtrType, ScalarType, Space, VecType
 from tilewright.numeric.convert import storage_dtype
-from tilewright.numeric.dtypes import DType
 from tilewright.numeric.dtypes import dtype as row
-from tilewright.sim.access import Access, codec
-from tilewright.sim.exec_arith import array_rounder
+from tilewright.sim.access import codec
+from tilewright.sim.dsmem import access_to
 from tilewright.sim.group import Group
-from tilewright.sim.memory import CARRIER
+from tilewright.sim.memory import CARRIER, RANK_SHIFT
+from tilewright.sim.reductions import combiner
 from tilewright.sim.registers import RegisterArray
 from tilewright.sim.step import Context, Step, executes
 from tilewright.sim.values import Array, Val, spread
@@ -126,6 +126,18 @@ def cast_pointer(op: memory.CastPointer, context: Context) -> Step:
     return step
 
 
+@executes(memory.MapShared)
+def map_shared(op: memory.MapShared, context: Context) -> Step:
+    ib, ir, out = context.slot(op.base), context.slot(op.rank), context.slot(op.result)
+
+    def step(g: Group) -> None:
+        rank = g.slots[ir]
+        rank = rank.astype(np.int64) if type(rank) is np.ndarray else int(rank)
+        g.slots[out] = g.slots[ib] % (1 << RANK_SHIFT) + (rank << RANK_SHIFT)
+
+    return step
+
+
 @executes(memory.SharedAddress, memory.GlobalAddress)
 def address(op: Any, context: Context) -> Step:
     ib, out = context.slot(op.base), context.slot(op.result)
@@ -147,7 +159,7 @@ def load(op: memory.Load, context: Context) -> Step:
     if t.space is Space.RMEM:
         return _load_registers(op, ib, out, op.count)
     size, decode, _ = codec(t.dtype, op.count)
-    access = Access(op, t.space, size)
+    access = access_to(op, t.space, size)
     vector = op.count > 0
 
     def step(g: Group) -> None:
@@ -182,7 +194,7 @@ def store(op: memory.Store, context: Context) -> Step:
     if t.space is Space.RMEM:
         return _store_registers(op, ib, iv, count)
     size, _, encode = codec(t.dtype, count)
-    access = Access(op, t.space, size)
+    access = access_to(op, t.space, size)
     held = storage_dtype(t.dtype)
 
     def step(g: Group) -> None:
@@ -317,7 +329,7 @@ def _pick(pointer: Val, lanes: Array | None) -> Val:
 def _reader(op: Op, t: PtrType, size: int) -> Callable[[Group, Val], Array]:
     """Reads `size` bytes per lane as carriers, [1] if all lanes read the same."""
     if t.space is not Space.RMEM:
-        return Access(op, t.space, size).read
+        return access_to(op, t.space, size).read
     carrier = CARRIER[size]
 
     def read(g: Group, pointer: Val) -> Array:
@@ -330,7 +342,7 @@ def _reader(op: Op, t: PtrType, size: int) -> Callable[[Group, Val], Array]:
 
 def _writer(op: Op, t: PtrType, size: int) -> Callable[[Group, Val, Array], None]:
     if t.space is not Space.RMEM:
-        return Access(op, t.space, size).write
+        return access_to(op, t.space, size).write
 
     def write(g: Group, pointer: Val, data: Array) -> None:
         array, at = pointer
@@ -349,8 +361,8 @@ def atomic(op: memory.Atomic, context: Context) -> Step:
     ib, iv, out = context.slot(op.base), context.slot(op.value), context.slot(op.result)
     t, dtype = pointee(op.base), pointee(op.base).dtype
     size, decode, encode = codec(dtype, 0)
-    access = Access(op, t.space, size)
-    combine = _combiner(op.kind, dtype)
+    access = access_to(op, t.space, size)
+    combine = combiner(op.kind, dtype)
     value_type = ScalarType(dtype)
 
     def step(g: Group) -> None:
@@ -381,26 +393,3 @@ def atomic(op: memory.Atomic, context: Context) -> Step:
         s[out] = olds
 
     return step
-
-
-def _exchange(old: Array, new: Array) -> Array:
-    del old
-    return new
-
-
-def _combiner(kind: str, dtype: DType) -> Callable[[Array, Array], Array]:
-    functions: dict[str, Callable[[Any, Any], Any]] = {
-        "add": np.add,
-        "min": np.fmin if dtype.is_float else np.minimum,
-        "max": np.fmax if dtype.is_float else np.maximum,
-        "and": np.bitwise_and,
-        "or": np.bitwise_or,
-        "xor": np.bitwise_xor,
-        "exch": _exchange,
-    }
-    f = functions[kind]
-    finish = array_rounder(dtype)
-    if finish is None or kind == "exch":
-        return f
-    rounded = finish
-    return lambda old, v: rounded(f(old.astype(np.float32), v.astype(np.float32)))

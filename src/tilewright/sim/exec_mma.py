@@ -11,6 +11,7 @@ from tilewright.arch.mma.registry import mma_atom
 from tilewright.ir.core import Op
 from tilewright.ir.ops import mma
 from tilewright.numeric.dtypes import DType
+from tilewright.sim.exec_sync import tell
 from tilewright.sim.exec_warp import WARP, check_full
 from tilewright.sim.group import Group
 from tilewright.sim.inflight import Wgmma, WgmmaPipe
@@ -252,8 +253,7 @@ class PipeWait(Wait):
         memo: dict[Any, Array] = {}
         for w in g.warpgroups:
             drain(g, w, _pipe(g, w), self.pending, memo)
-        if g.run.observer is not None:
-            g.run.observer.sync(g, "wait", "wgmma", self.op)
+        tell(g, "wait", "wgmma", self.op)
 
     def describe(self) -> str:
         return "the tensor cores"

@@ -20,9 +20,9 @@ NAMED_BARRIERS = 16
 
 
 def tell(g: Group, kind: str, what: object, op: Op) -> None:
-    """Tells the sanitizer, if there is one."""
-    if g.run.observer is not None:
-        g.run.observer.sync(g, kind, what, op)
+    """Tells those who watch."""
+    for watcher in g.run.watchers:
+        watcher.sync(g, kind, what, op)
 
 
 def parts(n: int, *values: Val) -> Iterator[tuple[tuple[int, ...], int, int]]:
@@ -122,10 +122,7 @@ def sync_threads(op: sync.SyncThreads, context: Context) -> Step:
 
     def step(g: Group) -> Wait | None:
         check_full(g, op)
-        wait = _arrive_named(g, op, 0, g.n, 0)
-        if g.run.meter is not None:
-            g.run.meter.barrier(named_barrier(g, 0), op, opens=wait is None)
-        return wait
+        return _arrive_named(g, op, 0, g.n, 0)
 
     return step
 

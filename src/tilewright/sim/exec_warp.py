@@ -177,7 +177,7 @@ def _smid(g: Group) -> int:
     return 0
 
 
-# 'clock' counts instructions that the run has executed: it grows, and that is all it promises.
+# 'clock' grows, and that is all it promises: see `state.Run`.
 _WITH_AXIS: dict[str, Callable[[int], Read]] = {
     "thread_idx": _thread_idx,
     "block_idx": lambda axis: lambda g: g.cta.index[axis],
@@ -190,5 +190,5 @@ _PLAIN: dict[str, Read] = {
     "cluster_rank": lambda g: g.cta.rank,
     "lane": lambda g: narrow((g.threads & 31).astype(np.int32)),
     "smid": _smid,
-    "clock": lambda g: g.run.steps,
+    "clock": lambda g: g.run.clock(g),
 }

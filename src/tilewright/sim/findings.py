@@ -6,10 +6,13 @@ kind and line (repetitions are counted), and the run goes on as the hardware mig
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tilewright.errors import Loc, SimulationError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 KINDS = {
     "out_of_bounds": "an access outside every mapped buffer or outside shared memory",
@@ -72,27 +75,42 @@ class Finding:
         places = [self.loc, *(a.loc for a in self.accesses)]
         return frozenset(at.line for place in places if place for at in place.chain())
 
-    def __str__(self) -> str:
+    def text(self, shown: Callable[[Loc], str] = str) -> str:
+        """The whole report; `shown` says how a place is written."""
         lines = [f"{self.kind}: {self.message}"]
         if self.agent:
             lines.append(f"  by {self.agent}")
         lines += [f"  {name} = {value}" for name, value in self.details.items()]
-        lines += _places(self.loc)
+        lines += place_lines(self.loc, shown)
         for access in self.accesses[:1]:
-            lines += [f"  and before that: {access}", *_places(access.loc)]
+            lines += [f"  and before that: {access}", *place_lines(access.loc, shown)]
         if self.rule:
             lines.append(f"  rule: {self.rule}")
         if self.count > 1:
             lines.append(f"  ({self.count} times)")
         return "\n".join(lines)
 
+    def __str__(self) -> str:
+        return self.text()
 
-def _places(loc: Loc | None) -> list[str]:
+
+def place_lines(loc: Loc | None, shown: Callable[[Loc], str] = str) -> list[str]:
+    """The chain of calls with its source lines, as `ordered`."""
     lines = []
-    for place in loc.chain() if loc else ():
-        lines.append(f"  {place}" + (f"  in {place.function}" if place.function else ""))
+    for place in ordered(loc):
+        lines.append(f"  {shown(place)}" + (f"  in {place.function}" if place.function else ""))
         lines += [f"    {row}" for row in place.snippet()]
     return lines
+
+
+def ordered(loc: Loc | None) -> list[Loc]:
+    """The places of a chain, the user's before those inside of Tilewright; else innermost first."""
+    return sorted(loc.chain() if loc else (), key=is_ours)
+
+
+def is_ours(place: Loc) -> bool:
+    """Whether a place lies inside of the package."""
+    return Path(place.file).is_relative_to(_PACKAGE)
 
 
 class FindingLog:

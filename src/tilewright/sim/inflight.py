@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,23 @@ class CpAsyncBatch:
     dst: Val
     predicate: Val
     move: Move
+    serial: int = 0
+    """Among the cp.async of its block, in the order of their issue."""
+    moved: bool = False
+    """It has completed; some threads may still wait for its group."""
     event: Any = None
     """What the race detector calls it."""
 
     def part(self, mask: Array) -> CpAsyncBatch:
         index = np.flatnonzero(mask)
         src, dst, predicate = (take(v, index) for v in (self.src, self.dst, self.predicate))
-        return CpAsyncBatch(
-            self.threads[index], self.tags[index], src, dst, predicate, self.move, self.event
+        return replace(
+            self,
+            threads=self.threads[index],
+            tags=self.tags[index],
+            src=src,
+            dst=dst,
+            predicate=predicate,
         )
 
 

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,9 +30,10 @@ from tilewright.sim.options import SimOptions, default_options, note_report
 from tilewright.sim.races.detector import RaceDetector
 from tilewright.sim.schedule import Chooser
 from tilewright.sim.scheduler import run_grid
-from tilewright.sim.state import Dim3, Observer, Run
+from tilewright.sim.state import Dim3, Run
 from tilewright.sim.tensormap import TensorMap
 from tilewright.sim.values import Val
+from tilewright.sim.watch import Watch, Watcher
 
 MAX_THREADS = 1024
 SHARED_LIMITS = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024, 90: 227 * 1024, 100: 227 * 1024}
@@ -67,8 +69,9 @@ class Report:
     options: SimOptions = SimOptions()  # noqa: RUF009
     """Those of the run that is reported: of several, the last, with its seed or schedule."""
     runs: int = 1
+    """Seeds, or whole schedules, that were run."""
     complete: bool = False
-    """An exploration has run every schedule within its bounds."""
+    """An exploration has run every schedule, up to the order of steps that commute."""
     costs: tuple[Cost, ...] = ()
     """With `SimOptions.measure_costs`: the accesses that waste most, first."""
 
@@ -78,9 +81,12 @@ def simulate(
     memory: GlobalMemory,
     options: SimOptions | None = None,
     *,
-    observer: Observer | None = None,
+    watchers: Sequence[Watcher] = (),
+    watch: Watch | None = None,
 ) -> Report:
     """Runs every block of the launch; its stores land in the buffers of `memory`.
+
+    `watchers` are told what happens, and `watch` everything; the race detector takes its place.
 
     Raises: LaunchError or ResourceError if the launch does not fit the kernel or the machine;
             SimulationError, with `.findings`, after a run with findings (see `SimOptions`).
@@ -90,7 +96,7 @@ def simulate(
     replay = Chooser(options.schedule) if options.schedule is not None else None
 
     def once(chosen: SimOptions, chooser: Chooser | None = replay) -> Report:
-        return _run(launch, memory, chosen, chooser, observer)
+        return _run(launch, memory, chosen, chooser, watchers, watch)
 
     if options.explore:
         report, runs, complete = explore(once, memory, options)
@@ -116,7 +122,8 @@ def _run(
     memory: GlobalMemory,
     options: SimOptions,
     chooser: Chooser | None,
-    observer: Observer | None,
+    watchers: Sequence[Watcher],
+    watch: Watch | None,
 ) -> Report:
     program = program_of(launch.kernel)
     run = Run(
@@ -128,11 +135,12 @@ def _run(
         launch.cluster,
         max(launch.smem_bytes, launch.kernel.smem_bytes),
     )
-    run.observer, run.chooser = observer, chooser
+    run.chooser, run.watch = chooser, watch
     if options.check_races:
         run.watch = RaceDetector(run, check_global=options.check_global)
     meter = CostMeter(program.ops, run.executed) if options.measure_costs else None
-    run.meter = meter
+    trace = chooser.watcher if chooser is not None else None
+    run.watchers = tuple(w for w in (*watchers, run.watch, meter, trace) if w is not None)
     slots = program.template.copy()
     for slot, v, t in zip(program.args, launch.args, program.arg_types, strict=True):
         slots[slot] = _argument(v, t)

@@ -108,6 +108,16 @@ class GlobalMemory:
         self._starts.append(start)
         return start
 
+    def unmap(self, address: int) -> None:
+        """Forgets the buffer that `map` has put at `address`."""
+        at = self._starts.index(address)
+        del self._windows[at], self._starts[at]
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """All buffers, by address."""
+        return tuple(self._windows)
+
     def window(self, address: int) -> Window | None:
         """The buffer that holds the byte at `address`, or None."""
         at = bisect.bisect_right(self._starts, address) - 1

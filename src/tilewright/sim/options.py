@@ -47,10 +47,7 @@ class SimOptions:
     """Seeds to try, from `seed` on, up to the first with findings; memory starts the same."""
 
     explore: int = 0
-    """Schedules to try systematically instead, at most; for small kernels."""
-
-    preemptions: int = 2
-    """Of an exploration: how often a schedule may interrupt threads that could go on."""
+    """Runs of a systematic exploration instead, at most; for small kernels (see `explore`)."""
 
     schedule: tuple[int, ...] | None = None
     """The choices of one explored schedule, to run it again."""

@@ -26,6 +26,8 @@ class Program:
     arg_types: list[Type]
     register_arrays: int
     allocations: list[memory.AllocShared]
+    waits_for_copies: bool
+    """Whether threads wait for groups of cp.async."""
     visible: list[bool]
     """Whether a step synchronises: where an exploration may interrupt a group."""
     unit: int

@@ -1,14 +1,18 @@
 """The orders that the machine leaves open, and who chooses among them.
 
-A `Strategy` is an adversary drawn from a seed.  A `Chooser` makes every choice from a list, for
-systematic exploration.
+A `Strategy` is an adversary drawn from a seed.  A `Chooser` makes every choice from a list; that of
+a systematic exploration is in `explore`.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.sim.values import Array
+from tilewright.sim.watch import Watcher
 
 ORDERS = ("first", "last", "any")
 ENGINES = ("mixed", "late", "soon", "newest")
@@ -63,52 +67,48 @@ def strategy(seed: int) -> Strategy:
     )
 
 
-@dataclass(slots=True)
-class Choice:
-    """One point at which something was chosen: how many could be, and which was.
+class Chooser:
+    """Makes the choices of a list, then takes the first option, which never interrupts.
 
-    `price` is what each costs: 1 if it interrupts threads that could have gone on.
+    A run of an exploration tells it what the steps are that it chooses among; see `explore`.
     """
 
-    price: tuple[int, ...]
-    chosen: int
+    watcher: Watcher | None = None
 
+    def __init__(self, prefix: Sequence[int] = ()) -> None:
+        self._prefix = prefix
+        self.made: list[int] = []
 
-@dataclass(slots=True)
-class Chooser:
-    """Follows a list of choices, then takes the first option, which never interrupts."""
+    def choose(self, groups: Sequence[Any], pending: Sequence[Any], price: Sequence[int]) -> int:
+        """The number of a group, or of an engine's operation behind those; -1 ends the run.
 
-    prefix: Sequence[int] = ()
-    made: list[Choice] = field(default_factory=list)
-
-    def choose(self, price: Sequence[int]) -> int:
+        `price` is what each costs: 1 if it interrupts threads that could have gone on.
+        """
+        del groups, pending
         at = len(self.made)
-        chosen = self.prefix[at] if at < len(self.prefix) else 0
+        chosen = self._prefix[at] if at < len(self._prefix) else 0
         chosen = min(chosen, len(price) - 1)
-        self.made.append(Choice(tuple(price), chosen))
+        self.made.append(chosen)
         return chosen
 
     def schedule(self) -> tuple[int, ...]:
         """The choices made, without the defaults at their end."""
-        numbers = [c.chosen for c in self.made]
+        numbers = list(self.made)
         while numbers and numbers[-1] == 0:
             numbers.pop()
         return tuple(numbers)
 
+    def begin_group(self, g: Any) -> None:
+        """A group is about to make a step."""
 
-def following(made: Sequence[Choice], budget: int) -> tuple[int, ...] | None:
-    """The choices of the next schedule, depth first, with at most `budget` interruptions.
+    def begin_engine(self, pending: Any) -> None:
+        """An engine is about to finish an operation."""
 
-    >>> following([Choice((0, 1), 0), Choice((0, 0), 1)], budget=0)
-    >>> following([Choice((0, 1), 0), Choice((0, 0), 1)], budget=1)
-    (1,)
-    """
-    spent = [0]
-    for choice in made:
-        spent.append(spent[-1] + choice.price[choice.chosen])
-    for at in range(len(made) - 1, -1, -1):
-        choice = made[at]
-        for option in range(choice.chosen + 1, len(choice.price)):
-            if spent[at] + choice.price[option] <= budget:
-                return (*(c.chosen for c in made[:at]), option)
-    return None
+    def end_group(self, g: Any, threads: Array, *, polled: bool) -> None:
+        """The group has made it."""
+
+    def end_engine(self, cluster: Any) -> None:
+        """The engine has."""
+
+    def woken(self, g: Any) -> None:
+        """What a blocked group waits for has happened."""

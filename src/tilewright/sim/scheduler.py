@@ -76,6 +76,9 @@ class Crew:
     def _chosen_step(self, chooser: Chooser) -> bool:
         """One step of an exploration: a group up to its next synchronisation, or an engine."""
         woken = self._wake()
+        free = next((g for g in self.ready if self._is_free(g)), None)
+        if free is not None:
+            return self._chosen_turn(chooser, free)
         current = self.current if self.current in self.ready else None
         groups = [g for g in self.ready if g is not current]
         if current is not None:
@@ -87,15 +90,32 @@ class Crew:
             groups = []  # all of them wait for an engine, or for others
         # To interrupt threads costs, and so does an engine that is faster than all of them.
         price = [int(current is not None and g is not current) for g in groups]
-        chosen = chooser.choose([*price, *([int(bool(groups))] * len(pending))])
-        if chosen >= len(groups):
-            pending.pop(chosen - len(groups)).finish()
-            self.polling = 0
+        price += [int(bool(groups))] * len(pending)
+        chosen = chooser.choose(groups, pending, price)
+        if chosen < 0:
+            self.run.stopped = True
             return True
-        self.ready.remove(groups[chosen])
-        self.current = groups[chosen]
+        if chosen < len(groups):
+            self.current = groups[chosen]
+            return self._chosen_turn(chooser, groups[chosen])
+        engine = pending.pop(chosen - len(groups))
+        chooser.begin_engine(engine)
+        engine.finish()
+        chooser.end_engine(self.cluster)
+        self.polling = 0
+        return True
+
+    def _is_free(self, g: Group) -> bool:
+        """Whether the group is between two synchronisations: nobody cares when it goes on."""
+        return g.polled is None and not self.run.program.visible[g.pc]
+
+    def _chosen_turn(self, chooser: Chooser, g: Group) -> bool:
+        threads, rounds = g.threads, self.polling
+        self.ready.remove(g)
         self.polling += 1
-        worked = self._turn(groups[chosen])
+        chooser.begin_group(g)
+        worked = self._turn(g)
+        chooser.end_group(g, threads, polled=self.polling > rounds)
         self.idle = 0 if worked else self.idle + 1
         return worked
 
@@ -176,6 +196,8 @@ class Crew:
         woken = [g for g in self.blocked if g.wait.ready()]
         for g in woken:
             self.blocked.remove(g)
+            if self.run.chooser is not None:
+                self.run.chooser.woken(g)
             self._resume(g, timed_out=False)
         return bool(woken)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,42 +21,11 @@ from tilewright.sim.program import Program
 from tilewright.sim.registers import RegisterArray
 from tilewright.sim.schedule import Chooser, strategy
 from tilewright.sim.values import Array, Val
-from tilewright.sim.watch import Watch
+from tilewright.sim.watch import Watch, Watcher
 
 Dim3 = tuple[int, int, int]
 REGISTERS = 65536
 """32-bit registers of an SM."""
-
-
-class Observer(Protocol):
-    """What a sanitizer is told.  `agent` is a group of threads or the name of an engine."""
-
-    def access(
-        self, agent: Actor | str, space: str, kind: str, addresses: Val, size: int, op: Op
-    ) -> None:
-        """`kind`: 'read', 'write' or 'atomic'; `addresses` uniform or one per lane."""
-
-    def sync(self, agent: Actor | str, kind: str, what: object, op: Op) -> None:
-        """`kind`: 'arrive', 'wait', 'fence'; `what` is the barrier or a word for it."""
-
-
-class Meter(Protocol):
-    """What measures costs: `costs.CostMeter`."""
-
-    def access(
-        self,
-        g: Any,
-        shared: bool,
-        kind: str,
-        address: Val,
-        size: int,
-        op: Op,
-        lanes: Array | None,
-    ) -> None:
-        """An access without fault; `lanes`: positions in `g`, None for all."""
-
-    def barrier(self, barrier: NamedBarrier, op: Op, *, opens: bool) -> None:
-        """Threads arrive at the barrier of all threads."""
 
 
 class Run:
@@ -89,14 +58,25 @@ class Run:
         self.eager = {"late": 0.0, "soon": 1.0}.get(self.strategy.engines, options.eager)
         self.chooser: Chooser | None = None
         """Makes every choice, if the run is one of an exploration."""
-        self.observer: Observer | None = None
         self.watch: Watch | None = None
-        self.meter: Meter | None = None
+        """The race detector, or what else is told of everything; one of the watchers."""
+        self.watchers: tuple[Watcher, ...] = ()
+        self.clock: Callable[[Any], int] = self._tick
+        """What a group reads from its clock: a count that grows, unless somebody models time."""
+        self._ticks = 0
+        self.recorded: dict[int, int] = {}
+        """Events that each thread has recorded, by its share of the record buffer."""
         self.stopped = False
         """An `assert` of the kernel failed."""
         x, y, z = block
         linear = np.arange(x * y * z, dtype=np.int32)
         self.thread_idx = (linear % x, linear // x % y, linear // (x * y))
+
+    def _tick(self, g: Any) -> int:
+        """The instructions so far (as far as groups have told), plus the readings so far."""
+        del g
+        self._ticks += 1
+        return self.steps + self._ticks
 
 
 @dataclass(slots=True)
@@ -109,6 +89,8 @@ class Pending:
     cta: Cta
     what: str
     op: Op
+    name: tuple[object, ...] = ()
+    """Of an exploration: what tells it apart, in every order."""
 
 
 class Cluster:
@@ -165,6 +147,8 @@ class Cta:
         self.copies: list[CpAsyncBatch] = []
         self.copy_groups: Array = np.zeros(self.size, np.int64)
         """cp.async groups that each thread has committed."""
+        self.copies_issued = 0
+        """Instructions of cp.async so far."""
         self.bulk: dict[int, list[BulkGroup]] = {}
         """Per thread, bulk store groups: the last one is open."""
         self.pipes: dict[int, WgmmaPipe] = {}
@@ -191,7 +175,7 @@ class Cta:
         for barrier in self.named.values():
             if barrier.count == 0:
                 barrier.release(self.live)
-        self.cluster.barrier.release(self.cluster.live())
+        self.cluster.barrier.leave(self.rank, g.threads.tolist(), self.cluster.live())
 
 
 def len_of(shape: Dim3) -> int:

@@ -119,11 +119,6 @@ def shared_operand(
                 0,
                 hint="is a wait for the copy that fills it missing?",
             )
-    if g.run.observer is not None:
-        agent = f"wgmma of {g.name()}"
-        g.run.observer.access(
-            agent, "smem", "read", places.reshape(-1) * UNIT + window.start, UNIT, op
-        )
     data = window.rows(UNIT)[1].take(places).view(storage_dtype(dtype))
     values = widened(data.reshape(len(places), -1), dtype)
     return values if major == "K" else values.T

@@ -19,6 +19,7 @@ from tilewright.numeric.dtypes import F32, TF32, dtype
 from tilewright.numeric.encode import encode
 from tilewright.numeric.packing import to_bytes
 from tilewright.sim.memory import GlobalMemory, Window
+from tilewright.sim.reductions import combiner
 from tilewright.sim.tensormap import TensorMap
 from tilewright.sim.values import Array
 
@@ -221,3 +222,21 @@ def store_box(
     box = data.reshape(_box_shape(tensor))
     _view(tensor, window, part)[...] = box[_slices(part)]
     return problem
+
+
+def reduce_box(
+    memory: GlobalMemory, tensor: TensorMap, coords: tuple[int, ...], data: Array, kind: str
+) -> str | None:
+    """Reduces the box's bytes into the tensor, element by element; what is wrong, if anything."""
+    part = inside(tensor, coords, store=False)
+    if part is None:
+        return None
+    window = _find(memory, tensor, part)
+    if isinstance(window, str):
+        return window
+    t = dtype(tensor.dtype)
+    view = _view(tensor, window, part)
+    box = np.ascontiguousarray(data.reshape(_box_shape(tensor))[_slices(part)])
+    held = storage_dtype(t)
+    view[...] = combiner(kind, t)(view.copy().view(held), box.view(held)).view(np.uint8)
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.ir.ops.tile.module import Entry
@@ -126,11 +126,16 @@ def _make_tensor_view(reader: ValueReader, draft: Draft, _: str) -> None:
     (shape, shape_values, shape_at), (strides, stride_values, stride_at) = lists
     cursor.expect(":")
     at = cursor.peek().at
-    t = reader.types.type()
-    index: TileIrType | None = None
+    given = reader.types.types()
+    t = given[0]
+    base, index = _operand_types(given)
+    if len(given) > 1 + (base is not None) or (len(given) > 1 and not cursor.is_next("->")):
+        raise reader.fault("expected '->'")
     if cursor.accept("->"):
-        index, at = t, cursor.peek().at
+        at = cursor.peek().at
         t = reader.types.type()
+    else:
+        base = index = None
     if not isinstance(t, TensorViewType):
         raise reader.fault(f"expected tensor_view, got '{spelled(t)}'", at)
     _compare(reader, "shape", t.shape, shape, shape_at)
@@ -143,7 +148,15 @@ def _make_tensor_view(reader: ValueReader, draft: Draft, _: str) -> None:
         draft.types["dynamicShape"] = [index] * len(shape_values)
         draft.types["dynamicStrides"] = [index] * len(stride_values)
     draft.types["result"] = [t]
-    draft.types["base"] = [TileType((), PointerType(t.element))]
+    draft.types["base"] = [base or TileType((), PointerType(t.element))]
+
+
+def _operand_types(given: Sequence[TileIrType]) -> tuple[TileIrType | None, TileIrType | None]:
+    """The base's type, there if it has a ptr_attr, and that of the dynamic extents."""
+    first = given[0]
+    if isinstance(first, TileType) and isinstance(first.element, PointerType):
+        return first, given[1] if len(given) > 1 else None
+    return None, first
 
 
 def _compare(

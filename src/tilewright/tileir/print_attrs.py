@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from tilewright.ir.core import Attribute
@@ -88,12 +89,16 @@ def dictionary_text(items: dict[str, Any]) -> str:
     return "{" + ", ".join(shown) + "}"
 
 
+_DI = f"#{DIALECT}.di_"
+
+
 class LocationPrinter:
     """Prints locations; `lines` are the aliases that they use, in the order of their needs."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._names: dict[Attribute, str] = {}
+        self._counts: Counter[str] = Counter()
 
     def location(self, location: Attribute) -> str:
         """`loc(...)`."""
@@ -105,38 +110,45 @@ class LocationPrinter:
         if isinstance(location, NameLoc):
             return f"{escape(location.name)}({self._place(location.child)})"
         if isinstance(location, CallSiteLoc):
-            return f"callsite({self._place(location.callee)} at {self._place(location.caller)})"
+            return f"callsite({self._inner(location.callee)} at {self._inner(location.caller)})"
         if isinstance(location, FusedLoc):
             return "fused[" + ", ".join(map(self._place, location.parts)) + "]"
         return self._alias(location) if isinstance(location, DILoc) else "unknown"
 
+    def _inner(self, location: Attribute) -> str:
+        """A part of a call site; call sites in it, which others may share, by name."""
+        return self._alias(location) if isinstance(location, CallSiteLoc) else self._place(location)
+
     def _alias(self, value: Attribute) -> str:
         if value not in self._names:
             stem, body = self._definition(value)
-            name = f"#{stem}{sum(n.startswith(f'#{stem}') for n in self._names.values())}"
+            name = f"#{stem}{self._counts[stem]}"
+            self._counts[stem] += 1
             self._names[value] = name
-            self.lines.append(f"{name} = #{DIALECT}.di_{body}")
+            self.lines.append(f"{name} = {body}")
         return self._names[value]
 
     def _definition(self, value: Attribute) -> tuple[str, str]:
+        if isinstance(value, CallSiteLoc):
+            return "call", self.location(value)
         if isinstance(value, DIFile):
-            return "file", f"file<{escape(value.name)} in {escape(value.directory)}>"
+            return "file", f"{_DI}file<{escape(value.name)} in {escape(value.directory)}>"
         if isinstance(value, DICompileUnit):
-            return "unit", f"compile_unit<file = {self._alias(value.file)}>"
+            return "unit", f"{_DI}compile_unit<file = {self._alias(value.file)}>"
         if isinstance(value, DISubprogram):
             return "subprogram", (
-                f"subprogram<file = {self._alias(value.file)}, line = {value.line}, "
+                f"{_DI}subprogram<file = {self._alias(value.file)}, line = {value.line}, "
                 f"name = {escape(value.name)}, linkageName = {escape(value.linkage)}, "
                 f"compileUnit = {self._alias(value.unit)}, scopeLine = {value.scope_line}>"
             )
         if isinstance(value, DILexicalBlock):
             return "block", (
-                f"lexical_block<scope = {self._alias(value.scope)}, "
+                f"{_DI}lexical_block<scope = {self._alias(value.scope)}, "
                 f"file = {self._alias(value.file)}, line = {value.line}, column = {value.column}>"
             )
         assert isinstance(value, DILoc), f"{value!r} is no debug information"
         inner = self.location(value.loc)
-        return "loc", f"loc<{inner} in {self._alias(value.scope)}>"
+        return "loc", f"{_DI}loc<{inner} in {self._alias(value.scope)}>"
 
 
 def types_text(types: Any) -> str:

@@ -13,7 +13,13 @@ from tilewright.ir.core import Block, Value
 from tilewright.ir.ops.tile import control, module
 from tilewright.ir.ops.tile.base import TileOp
 from tilewright.ir.tile_attrs import DenseAttr, TypeAttr
-from tilewright.ir.tile_types import FunctionType, GatherScatterViewType, TensorViewType
+from tilewright.ir.tile_types import (
+    FunctionType,
+    GatherScatterViewType,
+    PointerType,
+    TensorViewType,
+    TileType,
+)
 from tilewright.tileir.print_attrs import (
     attribute_text,
     dense_operand_text,
@@ -86,9 +92,14 @@ def _make_tensor_view(printer: TextPrinter, op: TileOp, _: str) -> str:
     shape = _filled(printer, view.shape, op.group(1))
     strides = _filled(printer, view.strides, op.group(2))
     dynamic = (*op.group(1), *op.group(2))
-    index = f"{dynamic[0].type} -> " if dynamic else ""
-    base = printer.value(op.operands[0])
-    return f"{base}, shape = [{shape}], strides = [{strides}] : {index}{view}"
+    base = op.operands[0]
+    attributed = isinstance(base.type, TileType) and (
+        isinstance(base.type.element, PointerType) and base.type.element.ptr_attr
+    )
+    types = [str(v.type) for v in ([base] if attributed else []) + list(dynamic[:1])]
+    arrow = f"{', '.join(types)} -> " if types else ""
+    extents = f"shape = [{shape}], strides = [{strides}]"
+    return f"{printer.value(base)}, {extents} : {arrow}{view}"
 
 
 def _filled(printer: TextPrinter, extents: Sequence[int | None], values: Sequence[Value]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tilewright.errors import DTypeError
 from tilewright.ir.core import Attribute
@@ -33,6 +33,7 @@ from tilewright.ir.tile_debug import (
     UnknownLoc,
 )
 from tilewright.ir.tile_types import DIALECT, ForeignType, NumberType, TileIrType, TileType
+from tilewright.tileir.extent import Extents
 from tilewright.tileir.literals import number_text, pattern
 from tilewright.tileir.read_literals import dense, elements
 from tilewright.tileir.read_types import TypeReader
@@ -40,6 +41,7 @@ from tilewright.tileir.source import MAX_DIGITS, Cursor, Source, symbol_name
 
 _ALIAS = re.compile(r"^[ \t]*(#[A-Za-z_\d][\w$.-]*|![A-Za-z_][\w$-]*)[ \t]*=", re.MULTILINE)
 Field = tuple[str, Callable[[], Any]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class AttrReader:
             self.places.setdefault(match[1], match.end())
         self.known: dict[str, Any] = {}
         self.open: list[str] = []
+        self._extents = Extents()
 
     # --- aliases --------------------------------------------------------------------------------
 
@@ -76,7 +79,7 @@ class AttrReader:
         back = self.cursor.at if self.cursor.peek().kind == "end" else self.cursor.peek().at
         self.open.append(name)
         self.cursor.seek(self.places[name])
-        self.known[name] = self.attribute()
+        self.known[name] = self._sized(self.attribute(), name, at)
         self.open.pop()
         self.cursor.seek(back)
         return self.known[name]
@@ -86,9 +89,17 @@ class AttrReader:
         token = self.cursor.next()
         self.cursor.expect("=")
         if token.kind == "type":
-            self.type_aliases[token.text[1:]] = self.types.type()
+            t = self.types.type()
+            self.type_aliases[token.text[1:]] = self._sized(t, token.text, token.at)
+        elif token.text in self.known:  # used before it was defined
+            self.attribute()
         else:
-            self.known[token.text] = self.attribute()
+            self.known[token.text] = self._sized(self.attribute(), token.text, token.at)
+
+    def _sized(self, value: T, name: str, at: int) -> T:
+        if problem := self._extents.fault(value):
+            raise self.cursor.error(f"alias {name}: {problem}", at)
+        return value
 
     # --- attributes -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from tilewright.ir.tile_types import (
     DIALECT,
     NUMBERS,
     PADDINGS,
+    PTR_ATTRS,
     TOKEN,
     ForeignType,
     FunctionType,
@@ -151,8 +152,22 @@ class TypeReader:
         del at
         self.cursor.expect("<")
         pointee = self.type()
+        attr = self._ptr_attr() if self.cursor.accept(",") else ""
         self.cursor.expect(">")
-        return PointerType(pointee)
+        return PointerType(pointee, attr)
+
+    def _ptr_attr(self) -> str:
+        """`<none>`, or `#cuda_tile.ptr_attr<none>`."""
+        cursor = self.cursor
+        if cursor.peek().text == f"#{DIALECT}.ptr_attr":
+            cursor.next()
+        cursor.expect("<")
+        name = cursor.peek().text
+        if name not in PTR_ATTRS:
+            raise cursor.error(f"expected ptr_attr to be one of: {', '.join(PTR_ATTRS)}")
+        cursor.next()
+        cursor.expect(">")
+        return name
 
     def _tensor_view(self, at: int) -> TileIrType:
         del at
@@ -161,14 +176,16 @@ class TypeReader:
         shape = self._extents()
         element = self.type()
         strides: tuple[int | None, ...] = ()
-        if shape or cursor.is_next(","):
-            cursor.accept(",")
+        more = cursor.accept(",")
+        if shape or (more and cursor.is_next("strides")):
             if not cursor.accept("strides"):
                 raise cursor.error("expected 'strides'")
             cursor.expect("=")
             strides = self._strides()
+            more = cursor.accept(",")
+        attr = self._ptr_attr() if more else ""
         cursor.expect(">")
-        return TensorViewType(element, shape, strides)
+        return TensorViewType(element, shape, strides, attr)
 
     def _strides(self) -> tuple[int | None, ...]:
         cursor = self.cursor

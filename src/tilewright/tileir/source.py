@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from tilewright.errors import Loc, VerifyError
 
-_SKIP = re.compile(r"(?:\s+|//[^\n]*)*")
+# Possessive repeats (++ and *+) keep no way back, which a long text would pay with memory.
+_SKIP = re.compile(r"(?:\s++|//[^\n]*+)*+")
 _TOKEN = re.compile(
     r"""
       (?P<float>\d+\.\d*(?:[eE][+-]?\d+)?)
     | (?P<int>0x[0-9a-fA-F]+|\d+)
-    | (?P<string>"(?:[^"\\\n]|\\.)*")
+    | (?P<string>"(?:[^"\\\n]++|\\.)*+")
     | (?P<value>%(?:\d+|[A-Za-z$._-][\w$.-]*))
-    | (?P<symbol>@(?:[A-Za-z_][\w$.]*|"(?:[^"\\\n]|\\.)*"))
+    | (?P<symbol>@(?:[A-Za-z_][\w$.]*|"(?:[^"\\\n]++|\\.)*+"))
     | (?P<attr>\#[A-Za-z_][\w$.]*|\#(?=\d)\d+)
     | (?P<type>![A-Za-z_][\w$.]*)
     | (?P<label>\^[\w$.-]+)

@@ -54,6 +54,8 @@ class _State:
     options: VerifyOptions
     warnings: list[Warning_] = field(default_factory=list)
     parents: list[TileOp] = field(default_factory=list)
+    globals: dict[str, module.Global] = field(default_factory=dict)
+    seen: set[Value] = field(default_factory=set)
 
 
 def verify(block: Block, options: VerifyOptions = DEFAULT) -> list[Warning_]:
@@ -62,7 +64,7 @@ def verify(block: Block, options: VerifyOptions = DEFAULT) -> list[Warning_]:
     Raises: VerifyError at the first broken rule, with the operation's place as `loc`.
     """
     state = _State(options)
-    _verify_block(block, state, set())
+    _verify_block(block, state)
     return state.warnings
 
 
@@ -72,27 +74,34 @@ def _error(op: Op, problem: str) -> VerifyError:
     return VerifyError(f"'{shown_name(op)}' op {problem}", loc=op.loc)
 
 
-def _verify_block(block: Block, state: _State, outer: set[Value]) -> None:
-    seen = {*outer, *block.args}
+def _verify_block(block: Block, state: _State) -> None:
+    state.seen.update(block.args)
     for i, op in enumerate(block.ops):
         assert isinstance(op, TileOp), f"{op.name} is not of the tile vocabulary"
         for number, value in enumerate(op.operands):
-            if value not in seen:
+            if value not in state.seen:
                 raise _error(op, f"operand #{number} does not dominate this use")
         if op.terminator and i != len(block.ops) - 1:
             raise _error(op, "must be the last operation in the parent block")
-        _verify_op(op, state, seen)
-        seen.update(op.results)
+        _verify_op(op, state)
+        state.seen.update(op.results)
+    state.seen.difference_update(block.args, *(op.results for op in block.ops))
 
 
-def _verify_op(op: TileOp, state: _State, seen: set[Value]) -> None:
+def _verify_op(op: TileOp, state: _State) -> None:
     if not isinstance(op, ForeignOp):
         _verify_declared(op, state)
-    isolated = isinstance(op, module.Module | module.Entry | module.TestingFunc)
+    outside, known = state.seen, state.globals
+    if isinstance(op, module.Module | module.Entry | module.TestingFunc):
+        state.seen = set()
+    if isinstance(op, module.Module):
+        held = (inner for inner in op.body.ops if isinstance(inner, module.Global))
+        state.globals = {inner.sym_name: inner for inner in held}
     state.parents.append(op)
     for block in op.regions:
-        _verify_block(block, state, set() if isolated else seen)
+        _verify_block(block, state)
     state.parents.pop()
+    state.seen, state.globals = outside, known
     if not isinstance(op, ForeignOp):
         _verify_regions(op)
 
@@ -113,7 +122,7 @@ def _verify_declared(op: TileOp, state: _State) -> None:
     if problem:
         raise _error(op, problem)
     if isinstance(op, module.GetGlobal):
-        _verify_symbol(op, state.parents)
+        _verify_symbol(op, state)
     _verify_hints(op, state)
 
 
@@ -186,18 +195,13 @@ def _agreement_fault(op: TileOp) -> str | None:
     return next((rule.text for rule in op.rules if not rule.holds(op)), None)
 
 
-def _verify_symbol(op: module.GetGlobal, parents: Sequence[TileOp]) -> None:
-    inside = next((p for p in reversed(parents) if isinstance(p, module.Module)), None)
-    found = [
-        other
-        for other in (inside.body.ops if inside else ())
-        if isinstance(other, module.Global) and other.sym_name == op.name_
-    ]
-    if inside is None:
+def _verify_symbol(op: module.GetGlobal, state: _State) -> None:
+    if not any(isinstance(parent, module.Module) for parent in state.parents):
         return
-    if not found:
+    found = state.globals.get(op.name_)
+    if found is None:
         raise _error(op, f"'{op.name_}' does not reference a valid global")
-    value, pointer = found[0].value, op.result.type
+    value, pointer = found.value, op.result.type
     assert isinstance(value, DenseAttr), "the attribute is declared dense"
     assert isinstance(pointer, TileType), "a constraint admits only tiles"
     assert isinstance(pointer.element, PointerType), "a constraint admits only pointers"

@@ -1,5 +1,4 @@
 // simt_gemm_kernel, from simt_gemm.py
-typedef unsigned short u16;
 typedef unsigned int u32;
 typedef long long i64;
 typedef unsigned short bf16;
@@ -11,10 +10,7 @@ DEV u32 pack_bf16(float lo, float hi) {
   u32 d; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
   return d;
 }
-DEV u16 bf16_from_f32(float x) {
-  u16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-  return y;
-}
+DEV void copy8(void* dst, const void* src) { *(uint2*)dst = *(const uint2*)src; }
 extern "C" __global__ void __launch_bounds__(256, 1)
 simt_gemm_kernel(const bf16* mA_0, int mA_1, int mA_2, int mA_3, i64 mA_4, const bf16* mB_0, int mB_1,
     int mB_2, int mB_3, i64 mB_4, bf16* mD_0, int mD_1, int mD_2, int mD_3, i64 mD_4,
@@ -127,395 +123,321 @@ simt_gemm_kernel(const bf16* mA_0, int mA_1, int mA_2, int mA_3, i64 mA_4, const
   }
   const int v20 = column * 128;
   const i64 v21 = 64 * mD_4;
-  bf16* flat = mD_0 + (i64)v0 * 128 * mD_4 + (i64)v20 + (i64)v1 * 4 * mD_4 + (i64)v3;
+  bf16* part = mD_0 + (i64)v0 * 128 * mD_4 + (i64)v20 + (i64)v1 * 4 * mD_4 + (i64)v3;
   const int coords = v0 * 128 + v2;
   const int v22 = v20 + v3;
-  float out[2];
-  out[0] = acc[0] * scalars;
-  out[1] = acc[1] * scalars;
-  const bool v23 = coords + 1 < mD_1;
-  const bool v24 = v22 < mD_2;
-  if (v23 && v24) {
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out[0], out[1]);
-    flat[0] = r[0];
-    flat[mD_4] = r[1];
-  } else if (coords < mD_1 && v24) {
-    flat[0] = bf16_from_f32(out[0]);
+  alignas(16) bf16 v23[4];
+  *(u32*)v23 = pack_bf16(acc[0] * scalars, acc[8] * scalars);
+  *(u32*)(v23 + 2) = pack_bf16(acc[16] * scalars, acc[24] * scalars);
+  const bool v24 = coords < mD_1;
+  const bool v25 = v22 + 3 < mD_2;
+  if (v24 && v25) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v23;
+    *(u32*)(r + 2) = *(const u32*)(v23 + 2);
+    copy8(part, r);
+  } else {
+    if (v24 && v22 < mD_2) {
+      part[0] = v23[0];
+    }
+    if (v24 && v22 + 1 < mD_2) {
+      part[1] = v23[1];
+    }
+    if (v24 && v22 + 2 < mD_2) {
+      part[2] = v23[2];
+    }
   }
-  float out_1[2];
-  out_1[0] = acc[2] * scalars;
-  out_1[1] = acc[3] * scalars;
-  const bool v25 = coords + 3 < mD_1;
-  if (v25 && v24) {
-    bf16* pair = flat + 2 * mD_4;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_1[0], out_1[1]);
-    pair[0] = r[0];
-    pair[mD_4] = r[1];
-  } else if (coords + 2 < mD_1 && v24) {
-    flat[2 * mD_4] = bf16_from_f32(out_1[0]);
+  alignas(16) bf16 v26[4];
+  *(u32*)v26 = pack_bf16(acc[1] * scalars, acc[9] * scalars);
+  *(u32*)(v26 + 2) = pack_bf16(acc[17] * scalars, acc[25] * scalars);
+  const bool v27 = coords + 1 < mD_1;
+  if (v27 && v25) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v26;
+    *(u32*)(r + 2) = *(const u32*)(v26 + 2);
+    copy8(part + mD_4, r);
+  } else {
+    if (v27 && v22 < mD_2) {
+      part[mD_4] = v26[0];
+    }
+    if (v27 && v22 + 1 < mD_2) {
+      (part + mD_4)[1] = v26[1];
+    }
+    if (v27 && v22 + 2 < mD_2) {
+      (part + mD_4)[2] = v26[2];
+    }
   }
-  float out_2[2];
-  out_2[0] = acc[4] * scalars;
-  out_2[1] = acc[5] * scalars;
-  const bool v26 = coords + 65 < mD_1;
-  if (v26 && v24) {
-    bf16* pair = flat + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_2[0], out_2[1]);
-    pair[0] = r[0];
-    pair[mD_4] = r[1];
-  } else if (coords + 64 < mD_1 && v24) {
-    flat[v21] = bf16_from_f32(out_2[0]);
+  alignas(16) bf16 v28[4];
+  *(u32*)v28 = pack_bf16(acc[2] * scalars, acc[10] * scalars);
+  *(u32*)(v28 + 2) = pack_bf16(acc[18] * scalars, acc[26] * scalars);
+  const bool v29 = coords + 2 < mD_1;
+  if (v29 && v25) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v28;
+    *(u32*)(r + 2) = *(const u32*)(v28 + 2);
+    copy8(part + 2 * mD_4, r);
+  } else {
+    if (v29 && v22 < mD_2) {
+      part[2 * mD_4] = v28[0];
+    }
+    if (v29 && v22 + 1 < mD_2) {
+      (part + 2 * mD_4)[1] = v28[1];
+    }
+    if (v29 && v22 + 2 < mD_2) {
+      (part + 2 * mD_4)[2] = v28[2];
+    }
   }
-  float out_3[2];
-  out_3[0] = acc[6] * scalars;
-  out_3[1] = acc[7] * scalars;
-  const bool v27 = coords + 67 < mD_1;
-  if (v27 && v24) {
-    bf16* pair = flat + 2 * mD_4 + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_3[0], out_3[1]);
-    pair[0] = r[0];
-    pair[mD_4] = r[1];
-  } else if (coords + 66 < mD_1 && v24) {
-    flat[2 * mD_4 + v21] = bf16_from_f32(out_3[0]);
+  alignas(16) bf16 v30[4];
+  *(u32*)v30 = pack_bf16(acc[3] * scalars, acc[11] * scalars);
+  *(u32*)(v30 + 2) = pack_bf16(acc[19] * scalars, acc[27] * scalars);
+  const bool v31 = coords + 3 < mD_1;
+  if (v31 && v25) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v30;
+    *(u32*)(r + 2) = *(const u32*)(v30 + 2);
+    copy8(part + 3 * mD_4, r);
+  } else {
+    if (v31 && v22 < mD_2) {
+      part[3 * mD_4] = v30[0];
+    }
+    if (v31 && v22 + 1 < mD_2) {
+      (part + 3 * mD_4)[1] = v30[1];
+    }
+    if (v31 && v22 + 2 < mD_2) {
+      (part + 3 * mD_4)[2] = v30[2];
+    }
   }
-  float out_4[2];
-  out_4[0] = acc[8] * scalars;
-  out_4[1] = acc[9] * scalars;
-  const bool v28 = v22 + 1 < mD_2;
-  if (v23 && v28) {
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_4[0], out_4[1]);
-    flat[1] = r[0];
-    (flat + mD_4)[1] = r[1];
-  } else if (coords < mD_1 && v28) {
-    flat[1] = bf16_from_f32(out_4[0]);
+  alignas(16) bf16 v32[4];
+  *(u32*)v32 = pack_bf16(acc[4] * scalars, acc[12] * scalars);
+  *(u32*)(v32 + 2) = pack_bf16(acc[20] * scalars, acc[28] * scalars);
+  const bool v33 = coords + 64 < mD_1;
+  if (v33 && v25) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v32;
+    *(u32*)(r + 2) = *(const u32*)(v32 + 2);
+    copy8(part + v21, r);
+  } else {
+    if (v33 && v22 < mD_2) {
+      part[v21] = v32[0];
+    }
+    if (v33 && v22 + 1 < mD_2) {
+      (part + v21)[1] = v32[1];
+    }
+    if (v33 && v22 + 2 < mD_2) {
+      (part + v21)[2] = v32[2];
+    }
   }
-  float out_5[2];
-  out_5[0] = acc[10] * scalars;
-  out_5[1] = acc[11] * scalars;
-  if (v25 && v28) {
-    bf16* pair = flat + 2 * mD_4;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_5[0], out_5[1]);
-    pair[1] = r[0];
-    (pair + mD_4)[1] = r[1];
-  } else if (coords + 2 < mD_1 && v28) {
-    (flat + 2 * mD_4)[1] = bf16_from_f32(out_5[0]);
+  alignas(16) bf16 v34[4];
+  *(u32*)v34 = pack_bf16(acc[5] * scalars, acc[13] * scalars);
+  *(u32*)(v34 + 2) = pack_bf16(acc[21] * scalars, acc[29] * scalars);
+  const bool v35 = coords + 65 < mD_1;
+  if (v35 && v25) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v34;
+    *(u32*)(r + 2) = *(const u32*)(v34 + 2);
+    copy8(part + mD_4 + v21, r);
+  } else {
+    if (v35 && v22 < mD_2) {
+      part[mD_4 + v21] = v34[0];
+    }
+    if (v35 && v22 + 1 < mD_2) {
+      (part + mD_4 + v21)[1] = v34[1];
+    }
+    if (v35 && v22 + 2 < mD_2) {
+      (part + mD_4 + v21)[2] = v34[2];
+    }
   }
-  float out_6[2];
-  out_6[0] = acc[12] * scalars;
-  out_6[1] = acc[13] * scalars;
-  if (v26 && v28) {
-    bf16* pair = flat + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_6[0], out_6[1]);
-    pair[1] = r[0];
-    (pair + mD_4)[1] = r[1];
-  } else if (coords + 64 < mD_1 && v28) {
-    (flat + v21)[1] = bf16_from_f32(out_6[0]);
+  alignas(16) bf16 v36[4];
+  *(u32*)v36 = pack_bf16(acc[6] * scalars, acc[14] * scalars);
+  *(u32*)(v36 + 2) = pack_bf16(acc[22] * scalars, acc[30] * scalars);
+  const bool v37 = coords + 66 < mD_1;
+  if (v37 && v25) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v36;
+    *(u32*)(r + 2) = *(const u32*)(v36 + 2);
+    copy8(part + 2 * mD_4 + v21, r);
+  } else {
+    if (v37 && v22 < mD_2) {
+      part[2 * mD_4 + v21] = v36[0];
+    }
+    if (v37 && v22 + 1 < mD_2) {
+      (part + 2 * mD_4 + v21)[1] = v36[1];
+    }
+    if (v37 && v22 + 2 < mD_2) {
+      (part + 2 * mD_4 + v21)[2] = v36[2];
+    }
   }
-  float out_7[2];
-  out_7[0] = acc[14] * scalars;
-  out_7[1] = acc[15] * scalars;
-  if (v27 && v28) {
-    bf16* pair = flat + 2 * mD_4 + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_7[0], out_7[1]);
-    pair[1] = r[0];
-    (pair + mD_4)[1] = r[1];
-  } else if (coords + 66 < mD_1 && v28) {
-    (flat + 2 * mD_4 + v21)[1] = bf16_from_f32(out_7[0]);
+  alignas(16) bf16 v38[4];
+  *(u32*)v38 = pack_bf16(acc[7] * scalars, acc[15] * scalars);
+  *(u32*)(v38 + 2) = pack_bf16(acc[23] * scalars, acc[31] * scalars);
+  const bool v39 = coords + 67 < mD_1;
+  if (v39 && v25) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v38;
+    *(u32*)(r + 2) = *(const u32*)(v38 + 2);
+    copy8(part + 3 * mD_4 + v21, r);
+  } else {
+    if (v39 && v22 < mD_2) {
+      part[3 * mD_4 + v21] = v38[0];
+    }
+    if (v39 && v22 + 1 < mD_2) {
+      (part + 3 * mD_4 + v21)[1] = v38[1];
+    }
+    if (v39 && v22 + 2 < mD_2) {
+      (part + 3 * mD_4 + v21)[2] = v38[2];
+    }
   }
-  float out_8[2];
-  out_8[0] = acc[16] * scalars;
-  out_8[1] = acc[17] * scalars;
-  const bool v29 = v22 + 2 < mD_2;
-  if (v23 && v29) {
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_8[0], out_8[1]);
-    flat[2] = r[0];
-    (flat + mD_4)[2] = r[1];
-  } else if (coords < mD_1 && v29) {
-    flat[2] = bf16_from_f32(out_8[0]);
+  alignas(16) bf16 v40[4];
+  *(u32*)v40 = pack_bf16(acc[32] * scalars, acc[40] * scalars);
+  *(u32*)(v40 + 2) = pack_bf16(acc[48] * scalars, acc[56] * scalars);
+  const bool v41 = v22 + 67 < mD_2;
+  if (v24 && v41) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v40;
+    *(u32*)(r + 2) = *(const u32*)(v40 + 2);
+    copy8(part + 64, r);
+  } else {
+    if (v24 && v22 + 64 < mD_2) {
+      part[64] = v40[0];
+    }
+    if (v24 && v22 + 65 < mD_2) {
+      part[65] = v40[1];
+    }
+    if (v24 && v22 + 66 < mD_2) {
+      part[66] = v40[2];
+    }
   }
-  float out_9[2];
-  out_9[0] = acc[18] * scalars;
-  out_9[1] = acc[19] * scalars;
-  if (v25 && v29) {
-    bf16* pair = flat + 2 * mD_4;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_9[0], out_9[1]);
-    pair[2] = r[0];
-    (pair + mD_4)[2] = r[1];
-  } else if (coords + 2 < mD_1 && v29) {
-    (flat + 2 * mD_4)[2] = bf16_from_f32(out_9[0]);
+  alignas(16) bf16 v42[4];
+  *(u32*)v42 = pack_bf16(acc[33] * scalars, acc[41] * scalars);
+  *(u32*)(v42 + 2) = pack_bf16(acc[49] * scalars, acc[57] * scalars);
+  if (v27 && v41) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v42;
+    *(u32*)(r + 2) = *(const u32*)(v42 + 2);
+    copy8(part + mD_4 + 64, r);
+  } else {
+    if (v27 && v22 + 64 < mD_2) {
+      (part + mD_4)[64] = v42[0];
+    }
+    if (v27 && v22 + 65 < mD_2) {
+      (part + mD_4)[65] = v42[1];
+    }
+    if (v27 && v22 + 66 < mD_2) {
+      (part + mD_4)[66] = v42[2];
+    }
   }
-  float out_10[2];
-  out_10[0] = acc[20] * scalars;
-  out_10[1] = acc[21] * scalars;
-  if (v26 && v29) {
-    bf16* pair = flat + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_10[0], out_10[1]);
-    pair[2] = r[0];
-    (pair + mD_4)[2] = r[1];
-  } else if (coords + 64 < mD_1 && v29) {
-    (flat + v21)[2] = bf16_from_f32(out_10[0]);
+  alignas(16) bf16 v43[4];
+  *(u32*)v43 = pack_bf16(acc[34] * scalars, acc[42] * scalars);
+  *(u32*)(v43 + 2) = pack_bf16(acc[50] * scalars, acc[58] * scalars);
+  if (v29 && v41) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v43;
+    *(u32*)(r + 2) = *(const u32*)(v43 + 2);
+    copy8(part + 2 * mD_4 + 64, r);
+  } else {
+    if (v29 && v22 + 64 < mD_2) {
+      (part + 2 * mD_4)[64] = v43[0];
+    }
+    if (v29 && v22 + 65 < mD_2) {
+      (part + 2 * mD_4)[65] = v43[1];
+    }
+    if (v29 && v22 + 66 < mD_2) {
+      (part + 2 * mD_4)[66] = v43[2];
+    }
   }
-  float out_11[2];
-  out_11[0] = acc[22] * scalars;
-  out_11[1] = acc[23] * scalars;
-  if (v27 && v29) {
-    bf16* pair = flat + 2 * mD_4 + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_11[0], out_11[1]);
-    pair[2] = r[0];
-    (pair + mD_4)[2] = r[1];
-  } else if (coords + 66 < mD_1 && v29) {
-    (flat + 2 * mD_4 + v21)[2] = bf16_from_f32(out_11[0]);
+  alignas(16) bf16 v44[4];
+  *(u32*)v44 = pack_bf16(acc[35] * scalars, acc[43] * scalars);
+  *(u32*)(v44 + 2) = pack_bf16(acc[51] * scalars, acc[59] * scalars);
+  if (v31 && v41) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v44;
+    *(u32*)(r + 2) = *(const u32*)(v44 + 2);
+    copy8(part + 3 * mD_4 + 64, r);
+  } else {
+    if (v31 && v22 + 64 < mD_2) {
+      (part + 3 * mD_4)[64] = v44[0];
+    }
+    if (v31 && v22 + 65 < mD_2) {
+      (part + 3 * mD_4)[65] = v44[1];
+    }
+    if (v31 && v22 + 66 < mD_2) {
+      (part + 3 * mD_4)[66] = v44[2];
+    }
   }
-  float out_12[2];
-  out_12[0] = acc[24] * scalars;
-  out_12[1] = acc[25] * scalars;
-  const bool v30 = v22 + 3 < mD_2;
-  if (v23 && v30) {
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_12[0], out_12[1]);
-    flat[3] = r[0];
-    (flat + mD_4)[3] = r[1];
-  } else if (coords < mD_1 && v30) {
-    flat[3] = bf16_from_f32(out_12[0]);
+  alignas(16) bf16 v45[4];
+  *(u32*)v45 = pack_bf16(acc[36] * scalars, acc[44] * scalars);
+  *(u32*)(v45 + 2) = pack_bf16(acc[52] * scalars, acc[60] * scalars);
+  if (v33 && v41) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v45;
+    *(u32*)(r + 2) = *(const u32*)(v45 + 2);
+    copy8(part + v21 + 64, r);
+  } else {
+    if (v33 && v22 + 64 < mD_2) {
+      (part + v21)[64] = v45[0];
+    }
+    if (v33 && v22 + 65 < mD_2) {
+      (part + v21)[65] = v45[1];
+    }
+    if (v33 && v22 + 66 < mD_2) {
+      (part + v21)[66] = v45[2];
+    }
   }
-  float out_13[2];
-  out_13[0] = acc[26] * scalars;
-  out_13[1] = acc[27] * scalars;
-  if (v25 && v30) {
-    bf16* pair = flat + 2 * mD_4;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_13[0], out_13[1]);
-    pair[3] = r[0];
-    (pair + mD_4)[3] = r[1];
-  } else if (coords + 2 < mD_1 && v30) {
-    (flat + 2 * mD_4)[3] = bf16_from_f32(out_13[0]);
+  alignas(16) bf16 v46[4];
+  *(u32*)v46 = pack_bf16(acc[37] * scalars, acc[45] * scalars);
+  *(u32*)(v46 + 2) = pack_bf16(acc[53] * scalars, acc[61] * scalars);
+  if (v35 && v41) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v46;
+    *(u32*)(r + 2) = *(const u32*)(v46 + 2);
+    copy8(part + mD_4 + v21 + 64, r);
+  } else {
+    if (v35 && v22 + 64 < mD_2) {
+      (part + mD_4 + v21)[64] = v46[0];
+    }
+    if (v35 && v22 + 65 < mD_2) {
+      (part + mD_4 + v21)[65] = v46[1];
+    }
+    if (v35 && v22 + 66 < mD_2) {
+      (part + mD_4 + v21)[66] = v46[2];
+    }
   }
-  float out_14[2];
-  out_14[0] = acc[28] * scalars;
-  out_14[1] = acc[29] * scalars;
-  if (v26 && v30) {
-    bf16* pair = flat + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_14[0], out_14[1]);
-    pair[3] = r[0];
-    (pair + mD_4)[3] = r[1];
-  } else if (coords + 64 < mD_1 && v30) {
-    (flat + v21)[3] = bf16_from_f32(out_14[0]);
+  alignas(16) bf16 v47[4];
+  *(u32*)v47 = pack_bf16(acc[38] * scalars, acc[46] * scalars);
+  *(u32*)(v47 + 2) = pack_bf16(acc[54] * scalars, acc[62] * scalars);
+  if (v37 && v41) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v47;
+    *(u32*)(r + 2) = *(const u32*)(v47 + 2);
+    copy8(part + 2 * mD_4 + v21 + 64, r);
+  } else {
+    if (v37 && v22 + 64 < mD_2) {
+      (part + 2 * mD_4 + v21)[64] = v47[0];
+    }
+    if (v37 && v22 + 65 < mD_2) {
+      (part + 2 * mD_4 + v21)[65] = v47[1];
+    }
+    if (v37 && v22 + 66 < mD_2) {
+      (part + 2 * mD_4 + v21)[66] = v47[2];
+    }
   }
-  float out_15[2];
-  out_15[0] = acc[30] * scalars;
-  out_15[1] = acc[31] * scalars;
-  if (v27 && v30) {
-    bf16* pair = flat + 2 * mD_4 + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_15[0], out_15[1]);
-    pair[3] = r[0];
-    (pair + mD_4)[3] = r[1];
-  } else if (coords + 66 < mD_1 && v30) {
-    (flat + 2 * mD_4 + v21)[3] = bf16_from_f32(out_15[0]);
-  }
-  float out_16[2];
-  out_16[0] = acc[32] * scalars;
-  out_16[1] = acc[33] * scalars;
-  const bool v31 = v22 + 64 < mD_2;
-  if (v23 && v31) {
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_16[0], out_16[1]);
-    flat[64] = r[0];
-    (flat + mD_4)[64] = r[1];
-  } else if (coords < mD_1 && v31) {
-    flat[64] = bf16_from_f32(out_16[0]);
-  }
-  float out_17[2];
-  out_17[0] = acc[34] * scalars;
-  out_17[1] = acc[35] * scalars;
-  if (v25 && v31) {
-    bf16* pair = flat + 2 * mD_4;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_17[0], out_17[1]);
-    pair[64] = r[0];
-    (pair + mD_4)[64] = r[1];
-  } else if (coords + 2 < mD_1 && v31) {
-    (flat + 2 * mD_4)[64] = bf16_from_f32(out_17[0]);
-  }
-  float out_18[2];
-  out_18[0] = acc[36] * scalars;
-  out_18[1] = acc[37] * scalars;
-  if (v26 && v31) {
-    bf16* pair = flat + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_18[0], out_18[1]);
-    pair[64] = r[0];
-    (pair + mD_4)[64] = r[1];
-  } else if (coords + 64 < mD_1 && v31) {
-    (flat + v21)[64] = bf16_from_f32(out_18[0]);
-  }
-  float out_19[2];
-  out_19[0] = acc[38] * scalars;
-  out_19[1] = acc[39] * scalars;
-  if (v27 && v31) {
-    bf16* pair = flat + 2 * mD_4 + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_19[0], out_19[1]);
-    pair[64] = r[0];
-    (pair + mD_4)[64] = r[1];
-  } else if (coords + 66 < mD_1 && v31) {
-    (flat + 2 * mD_4 + v21)[64] = bf16_from_f32(out_19[0]);
-  }
-  float out_20[2];
-  out_20[0] = acc[40] * scalars;
-  out_20[1] = acc[41] * scalars;
-  const bool v32 = v22 + 65 < mD_2;
-  if (v23 && v32) {
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_20[0], out_20[1]);
-    flat[65] = r[0];
-    (flat + mD_4)[65] = r[1];
-  } else if (coords < mD_1 && v32) {
-    flat[65] = bf16_from_f32(out_20[0]);
-  }
-  float out_21[2];
-  out_21[0] = acc[42] * scalars;
-  out_21[1] = acc[43] * scalars;
-  if (v25 && v32) {
-    bf16* pair = flat + 2 * mD_4;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_21[0], out_21[1]);
-    pair[65] = r[0];
-    (pair + mD_4)[65] = r[1];
-  } else if (coords + 2 < mD_1 && v32) {
-    (flat + 2 * mD_4)[65] = bf16_from_f32(out_21[0]);
-  }
-  float out_22[2];
-  out_22[0] = acc[44] * scalars;
-  out_22[1] = acc[45] * scalars;
-  if (v26 && v32) {
-    bf16* pair = flat + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_22[0], out_22[1]);
-    pair[65] = r[0];
-    (pair + mD_4)[65] = r[1];
-  } else if (coords + 64 < mD_1 && v32) {
-    (flat + v21)[65] = bf16_from_f32(out_22[0]);
-  }
-  float out_23[2];
-  out_23[0] = acc[46] * scalars;
-  out_23[1] = acc[47] * scalars;
-  if (v27 && v32) {
-    bf16* pair = flat + 2 * mD_4 + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_23[0], out_23[1]);
-    pair[65] = r[0];
-    (pair + mD_4)[65] = r[1];
-  } else if (coords + 66 < mD_1 && v32) {
-    (flat + 2 * mD_4 + v21)[65] = bf16_from_f32(out_23[0]);
-  }
-  float out_24[2];
-  out_24[0] = acc[48] * scalars;
-  out_24[1] = acc[49] * scalars;
-  const bool v33 = v22 + 66 < mD_2;
-  if (v23 && v33) {
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_24[0], out_24[1]);
-    flat[66] = r[0];
-    (flat + mD_4)[66] = r[1];
-  } else if (coords < mD_1 && v33) {
-    flat[66] = bf16_from_f32(out_24[0]);
-  }
-  float out_25[2];
-  out_25[0] = acc[50] * scalars;
-  out_25[1] = acc[51] * scalars;
-  if (v25 && v33) {
-    bf16* pair = flat + 2 * mD_4;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_25[0], out_25[1]);
-    pair[66] = r[0];
-    (pair + mD_4)[66] = r[1];
-  } else if (coords + 2 < mD_1 && v33) {
-    (flat + 2 * mD_4)[66] = bf16_from_f32(out_25[0]);
-  }
-  float out_26[2];
-  out_26[0] = acc[52] * scalars;
-  out_26[1] = acc[53] * scalars;
-  if (v26 && v33) {
-    bf16* pair = flat + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_26[0], out_26[1]);
-    pair[66] = r[0];
-    (pair + mD_4)[66] = r[1];
-  } else if (coords + 64 < mD_1 && v33) {
-    (flat + v21)[66] = bf16_from_f32(out_26[0]);
-  }
-  float out_27[2];
-  out_27[0] = acc[54] * scalars;
-  out_27[1] = acc[55] * scalars;
-  if (v27 && v33) {
-    bf16* pair = flat + 2 * mD_4 + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_27[0], out_27[1]);
-    pair[66] = r[0];
-    (pair + mD_4)[66] = r[1];
-  } else if (coords + 66 < mD_1 && v33) {
-    (flat + 2 * mD_4 + v21)[66] = bf16_from_f32(out_27[0]);
-  }
-  float out_28[2];
-  out_28[0] = acc[56] * scalars;
-  out_28[1] = acc[57] * scalars;
-  const bool v34 = v22 + 67 < mD_2;
-  if (v23 && v34) {
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_28[0], out_28[1]);
-    flat[67] = r[0];
-    (flat + mD_4)[67] = r[1];
-  } else if (coords < mD_1 && v34) {
-    flat[67] = bf16_from_f32(out_28[0]);
-  }
-  float out_29[2];
-  out_29[0] = acc[58] * scalars;
-  out_29[1] = acc[59] * scalars;
-  if (v25 && v34) {
-    bf16* pair = flat + 2 * mD_4;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_29[0], out_29[1]);
-    pair[67] = r[0];
-    (pair + mD_4)[67] = r[1];
-  } else if (coords + 2 < mD_1 && v34) {
-    (flat + 2 * mD_4)[67] = bf16_from_f32(out_29[0]);
-  }
-  float out_30[2];
-  out_30[0] = acc[60] * scalars;
-  out_30[1] = acc[61] * scalars;
-  if (v26 && v34) {
-    bf16* pair = flat + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_30[0], out_30[1]);
-    pair[67] = r[0];
-    (pair + mD_4)[67] = r[1];
-  } else if (coords + 64 < mD_1 && v34) {
-    (flat + v21)[67] = bf16_from_f32(out_30[0]);
-  }
-  float out_31[2];
-  out_31[0] = acc[62] * scalars;
-  out_31[1] = acc[63] * scalars;
-  if (v27 && v34) {
-    bf16* pair = flat + 2 * mD_4 + v21;
-    alignas(16) bf16 r[2];
-    *(u32*)r = pack_bf16(out_31[0], out_31[1]);
-    pair[67] = r[0];
-    (pair + mD_4)[67] = r[1];
-  } else if (coords + 66 < mD_1 && v34) {
-    (flat + 2 * mD_4 + v21)[67] = bf16_from_f32(out_31[0]);
+  alignas(16) bf16 v48[4];
+  *(u32*)v48 = pack_bf16(acc[39] * scalars, acc[47] * scalars);
+  *(u32*)(v48 + 2) = pack_bf16(acc[55] * scalars, acc[63] * scalars);
+  if (v39 && v41) {
+    alignas(16) bf16 r[4];
+    *(u32*)r = *(const u32*)v48;
+    *(u32*)(r + 2) = *(const u32*)(v48 + 2);
+    copy8(part + 3 * mD_4 + v21 + 64, r);
+  } else {
+    if (v39 && v22 + 64 < mD_2) {
+      (part + 3 * mD_4 + v21)[64] = v48[0];
+    }
+    if (v39 && v22 + 65 < mD_2) {
+      (part + 3 * mD_4 + v21)[65] = v48[1];
+    }
+    if (v39 && v22 + 66 < mD_2) {
+      (part + 3 * mD_4 + v21)[66] = v48[2];
+    }
   }
 }

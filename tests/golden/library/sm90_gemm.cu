@@ -136,43 +136,46 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
   bf16* sB = (bf16*)(smem + 65536);
   bf16* sD = (bf16*)(smem + 196608);
   u64* barriers = (u64*)(smem + 229376);
+  const bool v0 = (tid_x & 31) == 0;
   if (tid_x == 0) {
     prefetch_tensor_map(&tma_a);
     prefetch_tensor_map(&tma_b);
     prefetch_tensor_map(&tma_d);
     for (int s = 0; s < 4; s++) {
-      u64* v0 = barriers + s;
-      mbarrier_init(smem_u32(v0), 1);
-      mbarrier_init(smem_u32(v0 + 4), 8);
+      u64* v1 = barriers + s;
+      mbarrier_init(smem_u32(v1), 1);
+      mbarrier_init(smem_u32(v1 + 4), 8);
     }
     fence_mbarrier_init();
   }
   __syncthreads();
   const int k_tiles = (mA_1 + 63) >> 6;
-  const int v1 = (mD_0 + 127) >> 7;
-  const int v2 = (mD_1 + 255) >> 8;
+  const int v2 = (mD_0 + 127) >> 7;
+  const int v3 = (mD_1 + 255) >> 8;
+  const int bid_x = blockIdx.x;
+  const int gdim_x = gridDim.x;
   if (role == 0) {
     setmaxnreg_dec<40>();
     if (warp_idx == 0 && elect_one()) {
       int index = 0;
       int phase = 1;
       #pragma unroll 1
-      for (int number = blockIdx.x; number < v1 * v2; number += gridDim.x) {
-        const int per_group = 16 * v2;
+      for (int number = bid_x; number < v2 * v3; number += gdim_x) {
+        const int per_group = 16 * v3;
         const int group = floor_div<int>(number, per_group);
         const int inside = number - group * per_group;
         const int first_row = group * 16;
-        const int rows = min(v1 - first_row, 16);
+        const int rows = min(v2 - first_row, 16);
         const int column = floor_div<int>(inside, rows);
-        const int v3 = first_row + (inside - column * rows);
+        const int v4 = first_row + (inside - column * rows);
         #pragma unroll 1
         for (int k = 0; k < k_tiles; k++) {
-          u64* v4 = barriers + index;
-          mbarrier_wait(smem_u32(v4 + 4), (u32)phase);
-          mbarrier_arrive_expect_tx(smem_u32(v4), 49152);
+          u64* v5 = barriers + index;
+          mbarrier_wait(smem_u32(v5 + 4), (u32)phase);
+          mbarrier_arrive_expect_tx(smem_u32(v5), 49152);
           const int a = k * 64;
-          tma_load_2d(smem_u32(sA + index * 8192), &tma_a, smem_u32(v4), a, v3 * 128);
-          tma_load_2d(smem_u32(sB + index * 16384), &tma_b, smem_u32(v4), a, column * 256);
+          tma_load_2d(smem_u32(sA + index * 8192), &tma_a, smem_u32(v5), a, v4 * 128);
+          tma_load_2d(smem_u32(sB + index * 16384), &tma_b, smem_u32(v5), a, column * 256);
           const int following = index + 1;
           const bool wrapped = following == 4;
           index = wrapped ? 0 : following;
@@ -183,44 +186,43 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
   } else {
     setmaxnreg_inc<232>();
     const int part = role - 1;
-    const int v5 = tid_x & 127;
-    const bool first_lane = (v5 & 31) == 0;
+    const int v6 = tid_x & 127;
     const u32 a = ((smem_u32(sA + part * 4096) & 0x3ffff) >> 4) | 0x10000;
     const u32 b = ((smem_u32(sB) & 0x3ffff) >> 4) | 0x10000;
-    float acc_boxes[128];
-    bf16* own = sD + part * 8192;
-    const int v6 = 1 + part;
-    const int v7 = v5 >> 4;
-    const int v8 = (v5 & 15) * 64 + (v7 & 1) * 8;
-    bf16* into = own + (v7 >> 1) * 1024;
-    const int v9 = v8 ^ ((v8 & 448) >> 3);
+    float acc_box[128];
+    bf16* box = sD + part * 8192;
+    const int v7 = 1 + part;
+    const int v8 = v6 >> 4;
+    const int v9 = (v6 & 15) * 64 + (v8 & 1) * 8;
+    bf16* v10 = box + (v8 >> 1) * 1024;
+    const int v11 = v9 ^ ((v9 & 448) >> 3);
     alignas(16) bf16 r[32];
     int index = 0;
     int phase = 0;
     #pragma unroll 1
-    for (int number = blockIdx.x; number < v1 * v2; number += gridDim.x) {
-      const int per_group = 16 * v2;
+    for (int number = bid_x; number < v2 * v3; number += gdim_x) {
+      const int per_group = 16 * v3;
       const int group = floor_div<int>(number, per_group);
       const int inside = number - group * per_group;
       const int first_row = group * 16;
-      const int rows = min(v1 - first_row, 16);
+      const int rows = min(v2 - first_row, 16);
       const int column = floor_div<int>(inside, rows);
       int previous = 0;
       #pragma unroll 1
       for (int k = 0; k < k_tiles; k++) {
         mbarrier_wait(smem_u32(barriers + index), (u32)phase);
         wgmma_fence();
-        const bool v10 = k > 0;
+        const bool v12 = k > 0;
         const u32 a_1 = a + (u32)(index * 1024);
         const u32 b_1 = b + (u32)(index * 2048);
-        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)a_1 | 0x4000004000000000ull, (u64)b_1 | 0x4000004000000000ull, v10);
-        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 2) | 0x4000004000000000ull, (u64)(b_1 + 2) | 0x4000004000000000ull, true);
-        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 4) | 0x4000004000000000ull, (u64)(b_1 + 4) | 0x4000004000000000ull, true);
-        wgmma_m64n256k16_f32_bf16_bf16(acc_boxes, (u64)(a_1 + 6) | 0x4000004000000000ull, (u64)(b_1 + 6) | 0x4000004000000000ull, true);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_box, (u64)a_1 | 0x4000004000000000ull, (u64)b_1 | 0x4000004000000000ull, v12);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_box, (u64)(a_1 + 2) | 0x4000004000000000ull, (u64)(b_1 + 2) | 0x4000004000000000ull, true);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_box, (u64)(a_1 + 4) | 0x4000004000000000ull, (u64)(b_1 + 4) | 0x4000004000000000ull, true);
+        wgmma_m64n256k16_f32_bf16_bf16(acc_box, (u64)(a_1 + 6) | 0x4000004000000000ull, (u64)(b_1 + 6) | 0x4000004000000000ull, true);
         wgmma_commit();
         wgmma_wait<1>();
-        if (v10) {
-          if (first_lane) {
+        if (v12) {
+          if (v0) {
             mbarrier_arrive(smem_u32(barriers + previous + 4));
           }
         }
@@ -230,123 +232,123 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
         index = wrapped ? 0 : following;
         phase ^= (int)wrapped;
       }
-      wgmma_wait<0>(acc_boxes);
-      if (first_lane) {
+      wgmma_wait<0>(acc_box);
+      if (v0) {
         mbarrier_arrive(smem_u32(barriers + previous + 4));
       }
       const int tile_m = (first_row + (inside - column * rows)) * 2 + part;
-      const int v11 = column * 4;
-      const bool v12 = v5 == 0;
-      if (v12) {
+      const bool v13 = v6 == 0;
+      if (v13) {
         tma_wait_read<0>();
       }
-      const u32 v13 = v6;
-      barrier_sync(v13, 128);
-      const int v14 = tile_m * 64;
+      const u32 v14 = v7;
+      barrier_sync(v14, 128);
+      const int tile = tile_m * 64;
+      const int v15 = column * 256;
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i) = pack_bf16(acc_boxes[i] * scalars, acc_boxes[i + 1] * scalars);
+        *(u32*)(r + i) = pack_bf16(acc_box[i] * scalars, acc_box[i + 1] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 8) = pack_bf16(acc_boxes[i + 8] * scalars, acc_boxes[i + 9] * scalars);
+        *(u32*)(r + i + 8) = pack_bf16(acc_box[i + 8] * scalars, acc_box[i + 9] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 16) = pack_bf16(acc_boxes[i + 16] * scalars, acc_boxes[i + 17] * scalars);
+        *(u32*)(r + i + 16) = pack_bf16(acc_box[i + 16] * scalars, acc_box[i + 17] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 24] * scalars, acc_boxes[i + 25] * scalars);
+        *(u32*)(r + i + 24) = pack_bf16(acc_box[i + 24] * scalars, acc_box[i + 25] * scalars);
       }
-      bf16* v15 = into + v9;
-      stmatrix_x4(smem_u32(v15), r);
-      bf16* v16 = into + (v9 ^ 16);
-      stmatrix_x4(smem_u32(v16), r + 8);
-      bf16* v17 = into + (v9 ^ 32);
-      stmatrix_x4(smem_u32(v17), r + 16);
-      bf16* v18 = into + (v9 ^ 48);
-      stmatrix_x4(smem_u32(v18), r + 24);
+      bf16* v16 = v10 + v11;
+      stmatrix_x4(smem_u32(v16), r);
+      bf16* v17 = v10 + (v11 ^ 16);
+      stmatrix_x4(smem_u32(v17), r + 8);
+      bf16* v18 = v10 + (v11 ^ 32);
+      stmatrix_x4(smem_u32(v18), r + 16);
+      bf16* v19 = v10 + (v11 ^ 48);
+      stmatrix_x4(smem_u32(v19), r + 24);
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i) = pack_bf16(acc_boxes[i + 32] * scalars, acc_boxes[i + 33] * scalars);
-      }
-      #pragma unroll
-      for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 8) = pack_bf16(acc_boxes[i + 40] * scalars, acc_boxes[i + 41] * scalars);
+        *(u32*)(r + i) = pack_bf16(acc_box[i + 32] * scalars, acc_box[i + 33] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 16) = pack_bf16(acc_boxes[i + 48] * scalars, acc_boxes[i + 49] * scalars);
+        *(u32*)(r + i + 8) = pack_bf16(acc_box[i + 40] * scalars, acc_box[i + 41] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 56] * scalars, acc_boxes[i + 57] * scalars);
+        *(u32*)(r + i + 16) = pack_bf16(acc_box[i + 48] * scalars, acc_box[i + 49] * scalars);
       }
-      stmatrix_x4(smem_u32(v15 + 4096), r);
-      stmatrix_x4(smem_u32(v16 + 4096), r + 8);
-      stmatrix_x4(smem_u32(v17 + 4096), r + 16);
-      stmatrix_x4(smem_u32(v18 + 4096), r + 24);
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 24) = pack_bf16(acc_box[i + 56] * scalars, acc_box[i + 57] * scalars);
+      }
+      stmatrix_x4(smem_u32(v16 + 4096), r);
+      stmatrix_x4(smem_u32(v17 + 4096), r + 8);
+      stmatrix_x4(smem_u32(v18 + 4096), r + 16);
+      stmatrix_x4(smem_u32(v19 + 4096), r + 24);
       fence_proxy_async_shared();
-      barrier_sync(v13, 128);
-      if (v12) {
-        tma_store_2d(&tma_d, smem_u32(own), v11 * 64, v14);
-        tma_store_2d(&tma_d, smem_u32(own + 4096), (v11 + 1) * 64, v14);
+      barrier_sync(v14, 128);
+      if (v13) {
+        tma_store_2d(&tma_d, smem_u32(box), v15, tile);
+        tma_store_2d(&tma_d, smem_u32(box + 4096), v15 + 64, tile);
         tma_commit();
       }
-      if (v12) {
+      if (v13) {
         tma_wait_read<0>();
       }
-      barrier_sync(v13, 128);
+      barrier_sync(v14, 128);
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i) = pack_bf16(acc_boxes[i + 64] * scalars, acc_boxes[i + 65] * scalars);
+        *(u32*)(r + i) = pack_bf16(acc_box[i + 64] * scalars, acc_box[i + 65] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 8) = pack_bf16(acc_boxes[i + 72] * scalars, acc_boxes[i + 73] * scalars);
+        *(u32*)(r + i + 8) = pack_bf16(acc_box[i + 72] * scalars, acc_box[i + 73] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 16) = pack_bf16(acc_boxes[i + 80] * scalars, acc_boxes[i + 81] * scalars);
+        *(u32*)(r + i + 16) = pack_bf16(acc_box[i + 80] * scalars, acc_box[i + 81] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 88] * scalars, acc_boxes[i + 89] * scalars);
+        *(u32*)(r + i + 24) = pack_bf16(acc_box[i + 88] * scalars, acc_box[i + 89] * scalars);
       }
-      stmatrix_x4(smem_u32(v15), r);
-      stmatrix_x4(smem_u32(v16), r + 8);
-      stmatrix_x4(smem_u32(v17), r + 16);
-      stmatrix_x4(smem_u32(v18), r + 24);
+      stmatrix_x4(smem_u32(v16), r);
+      stmatrix_x4(smem_u32(v17), r + 8);
+      stmatrix_x4(smem_u32(v18), r + 16);
+      stmatrix_x4(smem_u32(v19), r + 24);
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i) = pack_bf16(acc_boxes[i + 96] * scalars, acc_boxes[i + 97] * scalars);
-      }
-      #pragma unroll
-      for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 8) = pack_bf16(acc_boxes[i + 104] * scalars, acc_boxes[i + 105] * scalars);
+        *(u32*)(r + i) = pack_bf16(acc_box[i + 96] * scalars, acc_box[i + 97] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 16) = pack_bf16(acc_boxes[i + 112] * scalars, acc_boxes[i + 113] * scalars);
+        *(u32*)(r + i + 8) = pack_bf16(acc_box[i + 104] * scalars, acc_box[i + 105] * scalars);
       }
       #pragma unroll
       for (int i = 0; i < 8; i += 2) {
-        *(u32*)(r + i + 24) = pack_bf16(acc_boxes[i + 120] * scalars, acc_boxes[i + 121] * scalars);
+        *(u32*)(r + i + 16) = pack_bf16(acc_box[i + 112] * scalars, acc_box[i + 113] * scalars);
       }
-      stmatrix_x4(smem_u32(v15 + 4096), r);
-      stmatrix_x4(smem_u32(v16 + 4096), r + 8);
-      stmatrix_x4(smem_u32(v17 + 4096), r + 16);
-      stmatrix_x4(smem_u32(v18 + 4096), r + 24);
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) {
+        *(u32*)(r + i + 24) = pack_bf16(acc_box[i + 120] * scalars, acc_box[i + 121] * scalars);
+      }
+      stmatrix_x4(smem_u32(v16 + 4096), r);
+      stmatrix_x4(smem_u32(v17 + 4096), r + 8);
+      stmatrix_x4(smem_u32(v18 + 4096), r + 16);
+      stmatrix_x4(smem_u32(v19 + 4096), r + 24);
       fence_proxy_async_shared();
-      barrier_sync(v13, 128);
-      if (v12) {
-        tma_store_2d(&tma_d, smem_u32(own), (v11 + 2) * 64, v14);
-        tma_store_2d(&tma_d, smem_u32(own + 4096), (v11 + 3) * 64, v14);
+      barrier_sync(v14, 128);
+      if (v13) {
+        tma_store_2d(&tma_d, smem_u32(box), v15 + 128, tile);
+        tma_store_2d(&tma_d, smem_u32(box + 4096), v15 + 192, tile);
         tma_commit();
       }
     }
-    if (v5 == 0) {
+    if (v6 == 0) {
       tma_wait_read<0>();
     }
   }

@@ -22,6 +22,7 @@ CopyKind = Literal[
     "tma_store",
     "tma_reduce",
     "bulk",
+    "st_async",
     "streaming",
     "shuffle",
     "movmatrix",

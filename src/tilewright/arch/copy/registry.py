@@ -9,14 +9,26 @@ from tilewright.arch.copy.atom import CopyAtom, CopyKind
 from tilewright.arch.copy.sm50 import shuffle_copies
 from tilewright.arch.copy.sm75 import MATRIX_COPIES, movmatrix_copies
 from tilewright.arch.copy.sm80 import CP_ASYNC_COPIES
-from tilewright.arch.copy.sm90 import TMA_COPIES, bulk_copies
+from tilewright.arch.copy.sm90 import (
+    BULK_COPIES,
+    STORES_ASYNC,
+    TMA_COPIES,
+    TMA_REDUCTIONS,
+    bulk_copies,
+)
 from tilewright.arch.copy.sm100 import narrow_matrix_copies, wide_copies
 from tilewright.arch.copy.sm100_tmem import tmem_copies
 from tilewright.arch.copy.universal import UNIVERSAL_COPIES
 from tilewright.errors import LayoutError
 
 ALL_COPY_ATOMS: tuple[CopyAtom, ...] = (
-    UNIVERSAL_COPIES + MATRIX_COPIES + CP_ASYNC_COPIES + TMA_COPIES
+    UNIVERSAL_COPIES
+    + MATRIX_COPIES
+    + CP_ASYNC_COPIES
+    + TMA_COPIES
+    + TMA_REDUCTIONS
+    + BULK_COPIES
+    + STORES_ASYNC
 )
 """The rows that kernels are made of; `every_copy_atom` adds those of all other instructions."""
 

@@ -43,6 +43,84 @@ def _row(name: str, ptx: str, store: bool, multicast: bool) -> CopyAtom:
     )
 
 
+REDUCTIONS = ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR")
+_BULK = "cp.async.bulk.{dst}.{src}.{done} [{{dst}}], [{{src}}], {{bytes}}{barrier};"
+_CAST = (
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+    "[{dst}], [{src}], {bytes}, [{barrier}], {mask};"
+)
+_COUNTED = "mbarrier::complete_tx::bytes"
+
+
+def _plain(
+    name: str, kind: CopyKind, ptx: str, bits: int = 0, *, multicast: bool = False
+) -> CopyAtom:
+    """A copy by one thread, of `bits` or of as many as are asked for."""
+    layout = one_thread(bits or 1)
+    return CopyAtom(
+        name=name,
+        kind=kind,
+        thr_id=Layout(1, 0),
+        src_layout=layout,
+        dst_layout=layout,
+        ref_layout=layout,
+        access_bits=bits,
+        min_arch=90,
+        ptx=ptx,
+        multicast=multicast,
+        requires="tma",
+    )
+
+
+def _counted(dst: str, src: str) -> str:
+    return _BULK.format(dst=dst, src=src, done=_COUNTED, barrier=", [{barrier}]")
+
+
+BULK_COPIES: tuple[CopyAtom, ...] = (
+    _plain("SM90_BULK_COPY_G2S", "bulk", _counted("shared::cluster", "global")),
+    _plain("SM90_BULK_COPY_G2S_MULTICAST", "bulk", _CAST, multicast=True),
+    _plain("SM90_BULK_COPY_S2S", "bulk", _counted("shared::cluster", "shared::cta")),
+    _plain(
+        "SM90_BULK_COPY_S2G",
+        "bulk",
+        _BULK.format(dst="global", src="shared::cta", done="bulk_group", barrier=""),
+    ),
+    *(
+        _plain(
+            f"SM90_BULK_REDUCE_{op}",
+            "bulk",
+            f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{op.lower()}.{{type}} "
+            "[{dst}], [{src}], {bytes};",
+        )
+        for op in REDUCTIONS
+    ),
+)
+"""Runs of bytes.  ``{type}`` is the elements', with ".noftz" for sums of f16 and bf16.
+Source: PTX ISA, `cp.async.bulk`, `cp.reduce.async.bulk`."""
+
+TMA_REDUCTIONS: tuple[CopyAtom, ...] = tuple(
+    _plain(
+        f"SM90_TMA_REDUCE_{op}",
+        "tma_reduce",
+        f"cp.reduce.async.bulk.tensor.{{rank}}d.global.shared::cta.{op.lower()}.tile.bulk_group"
+        "{hinted} [{tensormap}, {{{coords}}}], [{src}]{hint};",
+    )
+    for op in REDUCTIONS
+)
+"""Source: PTX ISA, `cp.reduce.async.bulk.tensor`."""
+
+STORES_ASYNC: tuple[CopyAtom, ...] = tuple(
+    _plain(
+        f"SM90_ST_ASYNC_{bits}b",
+        "st_async",
+        f"st.async.weak.shared::cluster.{_COUNTED}{vector}.b32 [{{dst}}], {{value}}, "
+        "[{barrier}];",
+        bits,
+    )
+    for bits, vector in ((32, ""), (64, ".v2"), (128, ".v4"))
+)
+"""Registers into the shared memory of another CTA.  Source: PTX ISA, `st.async`."""
+
 TMA_COPIES: tuple[CopyAtom, ...] = (
     _row("SM90_TMA_LOAD", _LOAD.format(multicast="", mask=""), False, False),
     _row(
@@ -60,9 +138,6 @@ _OTHER_FORMS: tuple[tuple[str, CopyKind, int, bool], ...] = (
     ("SM90_TMA_LOAD_IM2COL", "tma_load", 1, False),
     ("SM90_TMA_LOAD_IM2COL_MULTICAST", "tma_load", 1, True),
     ("SM90_TMA_STORE_IM2COL", "tma_store", 1, False),
-    ("SM90_TMA_REDUCE_ADD", "tma_reduce", 1, False),
-    ("SM90_BULK_COPY_G2S", "bulk", 1, False),
-    ("SM90_BULK_COPY_S2G", "bulk", 1, False),
     ("SM90_BULK_COPY_AUTO", "bulk", 1, False),
     ("SM100_TMA_2SM_LOAD", "tma_load", 2, False),
     ("SM100_TMA_2SM_LOAD_MULTICAST", "tma_load", 2, True),

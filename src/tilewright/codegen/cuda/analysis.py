@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from tilewright.codegen.cuda.expr import Access
 from tilewright.ir.core import Block, Effect, Func, Op, Value
-from tilewright.ir.ops import arith, control, copy, memory, mma, sync
+from tilewright.ir.ops import arith, bulk, control, copy, memory, mma, record, sync
 from tilewright.ir.types import BOOLEAN, PtrType, ScalarType, Space
 
 _DESTINATION: dict[type[Op], str] = {
@@ -23,14 +23,23 @@ _DESTINATION: dict[type[Op], str] = {
     copy.CpAsync: "dst",
     copy.TmaLoad: "dst",
     copy.TmaLoadMulticast: "dst",
+    bulk.BulkLoad: "dst",
+    bulk.BulkLoadMulticast: "dst",
+    bulk.BulkStore: "dst",
+    bulk.BulkReduce: "dst",
+    bulk.BulkSend: "dst",
+    bulk.StoreAsync: "dst",
     mma.Mma: "d",
     mma.Wgmma: "d",
     mma.WgmmaRs: "d",
+    record.RecordStart: "buffer",
+    record.RecordSpan: "buffer",
 }
 _NO_WRITE = (
     *(memory.AllocShared, memory.AllocRegisters, control.Assert, control.Printf),
     *(sync.ElectOne, sync.WarpShuffle, sync.WarpVote, sync.WarpUniform, sync.SetMaxRegister),
     *(copy.TmaStore, copy.PrefetchDescriptor, copy.BulkCommit, copy.CpAsyncCommit),
+    bulk.TmaReduce,
 )
 _COLLECTIVE = (sync.ElectOne, sync.WarpVote)
 _OTHERS = (Access(Space.GMEM), Access(Space.SMEM))
@@ -58,6 +67,8 @@ def access_of(pointer: Value) -> Access:
     """The memory at `pointer`.  Only register arrays are told apart: others may overlap."""
     t = pointer.type
     assert isinstance(t, PtrType), "an access goes through a pointer"
+    if t.space is Space.DSMEM:
+        return Access(Space.SMEM)  # it may be that of the CTA itself
     if t.space is not Space.RMEM:
         return Access(t.space)
     return Access(t.space, *root_of(pointer))

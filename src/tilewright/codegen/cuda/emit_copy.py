@@ -96,6 +96,13 @@ def cp_async_wait(em: Emitter, op: copy.CpAsyncWait) -> None:
     counted(em, op, "cp_async_wait", "cp.async.wait_group", op.pending)
 
 
+@emits(copy.CpAsyncArrive)
+def cp_async_arrive(em: Emitter, op: copy.CpAsyncArrive) -> None:
+    body = asm("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];", "", '"r"(bar)')
+    text = function("void cp_async_arrive(u32 bar)", body)
+    issue(em, op, "cp_async_arrive", text, shared_address(em, op.barrier))
+
+
 _AXES = ("x", "y", "z", "w", "v")
 # createpolicy's encodings of the three plain policies (PTX ISA, "cache eviction priority").
 _POLICY = {
@@ -105,11 +112,12 @@ _POLICY = {
 }
 
 
-def _tensor_map(em: Emitter, value: Value) -> Expr:
+def tensor_map(em: Emitter, value: Value) -> Expr:
+    """The address of a tensor map."""
     return Expr(f"&{em.expr(value).text}", 15)  # type: ignore[arg-type]
 
 
-def _coordinates(coords: Sequence[Value], first: int) -> tuple[str, str, str]:
+def coordinates(coords: Sequence[Value], first: int) -> tuple[str, str, str]:
     """Parameters, asm operands and PTX text of a box's corner."""
     axes = _AXES[: len(coords)]
     parameters = "".join(f", int {a}" for a in axes)
@@ -119,7 +127,7 @@ def _coordinates(coords: Sequence[Value], first: int) -> tuple[str, str, str]:
 
 def _tma_load(em: Emitter, op: copy.TmaLoad | copy.TmaLoadMulticast, mask: Expr | None) -> None:
     rank = len(op.coords)
-    parameters, inputs, corner = _coordinates(op.coords, 3)
+    parameters, inputs, corner = coordinates(op.coords, 3)
     helper = f"tma_load_{rank}d"
     word = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes"
     tail, after = "", 3 + rank
@@ -144,7 +152,7 @@ def _tma_load(em: Emitter, op: copy.TmaLoad | copy.TmaLoadMulticast, mask: Expr 
         helper,
         text,
         shared_address(em, op.dst),
-        _tensor_map(em, op.tensormap),
+        tensor_map(em, op.tensormap),
         shared_address(em, op.barrier),
         *(em.expr(c) for c in op.coords),
         *extra,
@@ -164,7 +172,7 @@ def tma_load_multicast(em: Emitter, op: copy.TmaLoadMulticast) -> None:
 @emits(copy.TmaStore)
 def tma_store(em: Emitter, op: copy.TmaStore) -> None:
     rank = len(op.coords)
-    parameters, inputs, corner = _coordinates(op.coords, 2)
+    parameters, inputs, corner = coordinates(op.coords, 2)
     helper = f"tma_store_{rank}d"
     word = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group"
     body = asm(f"{word} [%0, {corner}], [%1];", "", f'"l"(map), "r"(src){inputs}')
@@ -174,7 +182,7 @@ def tma_store(em: Emitter, op: copy.TmaStore) -> None:
         op,
         helper,
         text,
-        _tensor_map(em, op.tensormap),
+        tensor_map(em, op.tensormap),
         shared_address(em, op.src),
         *(em.expr(c) for c in op.coords),
     )
@@ -197,4 +205,4 @@ def bulk_wait(em: Emitter, op: copy.BulkWait) -> None:
 def prefetch_descriptor(em: Emitter, op: copy.PrefetchDescriptor) -> None:
     body = asm("prefetch.tensormap [%0];", "", '"l"(map)')
     text = function("void prefetch_tensor_map(const TensorMap* map)", body)
-    issue(em, op, "prefetch_tensor_map", text, _tensor_map(em, op.tensormap))
+    issue(em, op, "prefetch_tensor_map", text, tensor_map(em, op.tensormap))

@@ -93,6 +93,40 @@ def cast_pointer(em: Emitter, op: memory.CastPointer) -> None:
     )
 
 
+@emits(memory.MapShared)
+def map_shared(em: Emitter, op: memory.MapShared) -> None:
+    # Loads and stores through the generic address are the same instructions as those of
+    # shared::cluster (LD.E, ST.E).
+    text = function(
+        "void* map_shared(const void* p, u32 rank)",
+        "u64 peer;",
+        asm(
+            "mapa.u64 %0, %1, %2;", '"=l"(peer)', '"l"(p), "r"(rank)', memory=False, volatile=False
+        ),
+        "return (void*)peer;",
+    )
+    t = pointer_type(op.result)
+    mapped = call(em.prelude.use("map_shared", text), em.place(op.base).pointer(), em.expr(op.rank))
+    em.define(op.result, Place(pointer_cast(f"{ctype(t.dtype, op.loc)}*", mapped), None, t))
+
+
+def cluster_address(em: Emitter, value: Value) -> Expr:
+    """The shared::cluster address of a pointer to distributed shared memory."""
+    text = function(
+        "u32 cluster_u32(const void* p)",
+        "u32 address;",
+        asm(
+            "{\n.reg .u64 t;\ncvta.to.shared::cluster.u64 t, %1;\ncvt.u32.u64 %0, t;\n}",
+            '"=r"(address)',
+            '"l"(p)',
+            memory=False,
+            volatile=False,
+        ),
+        "return address;",
+    )
+    return call(em.prelude.use("cluster_u32", text), em.place(value).pointer())
+
+
 @emits(memory.SharedAddress)
 def address(em: Emitter, op: memory.SharedAddress) -> None:
     em.define(op.result, shared_address(em, op.base))
@@ -241,6 +275,7 @@ def _copy_loose(em: Emitter, source: Place, target: Place, count: int, size: int
         em.out.line(f"{mover(em, size)}({target.pointer().text}, {held});")
 
 
+_ATOMIC_SPACE = {Space.GMEM: "global", Space.SMEM: "shared", Space.DSMEM: "shared::cluster"}
 _SUM = {"i32": "u32", "u32": "u32", "i64": "u64", "u64": "u64"}
 
 
@@ -248,20 +283,23 @@ _SUM = {"i32": "u32", "u32": "u32", "i64": "u64", "u64": "u64"}
 def atomic(em: Emitter, op: memory.Atomic) -> None:
     t = pointer_type(op.base)
     suffix = _atomic_type(op, t.dtype)
-    space = "shared" if t.space is Space.SMEM else "global"
+    space = _ATOMIC_SPACE[t.space]
+    place = space.removeprefix("shared::")
+    where, into = "u32 p", '"r"(p)'
     if t.space is Space.SMEM:
-        pointer, into = shared_address(em, op.base), '"r"(p)'
+        pointer = shared_address(em, op.base)
+    elif t.space is Space.DSMEM:
+        pointer = cluster_address(em, op.base)
     else:
-        pointer, into = em.place(op.base).pointer(), '"l"(p)'
+        pointer, where, into = em.place(op.base).pointer(), "const void* p", '"l"(p)'
     c = ctype(t.dtype)
     register = {"float": "f", "double": "d"}.get(c) or {16: "h", 32: "r", 64: "l"}[t.dtype.bits]
-    helper = f"atomic_{op.kind}_{t.dtype.name}_{space}_{op.semantics}_{op.scope}"
+    helper = f"atomic_{op.kind}_{t.dtype.name}_{place}_{op.semantics}_{op.scope}"
     statement = asm(
         f"atom.{op.semantics}.{op.scope}.{space}.{op.kind}.{suffix} %0, [%1], %2;",
         f'"={register}"(old)',
         f'{into}, "{register}"(value)',
     )
-    where = "u32 p" if t.space is Space.SMEM else "const void* p"
     em.prelude.use(
         helper, function(f"{c} {helper}({where}, {c} value)", f"{c} old;", statement, "return old;")
     )

@@ -120,6 +120,8 @@ def binary(op: str, a: Expr, b: Expr, regroup: bool = False) -> Expr:
     >>> x, y = Expr("x"), Expr("y")
     >>> binary("*", binary("+", x, y), y).text, binary("-", x, binary("-", y, x)).text
     ('(x + y) * y', 'x - (y - x)')
+    >>> binary("*", x, binary("*", binary("%", x, y), y), regroup=True).text
+    'x * (x % y * y)'
     """
     level = _LEVELS[op]
     left, right = _sides(op, a, b, level, regroup)
@@ -149,9 +151,18 @@ def _sides(op: str, a: Expr, b: Expr, level: Level, regroup: bool) -> tuple[str,
         return a.at(Level.UNARY), b.at(Level.UNARY)
     if level in (Level.COMPARE, Level.EQUAL):
         return a.at(Level.ADD), b.at(Level.ADD)
-    if regroup and op in ("+", "*") and same(b):
+    if regroup and op in ("+", "*") and same(b) and (op == "+" or _only_factors(b)):
         return a.at(level), b.text
     return a.at(level), b.at(level + 1)
+
+
+def _only_factors(product: Expr) -> bool:
+    """Whether a product's text starts with a factor: `x % y * z` and `x / y * z` do not."""
+    assert product.binary is not None, "the caller has looked: it is a product"
+    first = product.binary[1]
+    if first.binary is None or first.level is not Level.MUL:
+        return True
+    return first.binary[0] == "*" and _only_factors(first)
 
 
 def unary(op: str, a: Expr) -> Expr:

@@ -23,10 +23,12 @@ import os
 
 from tilewright.codegen.cuda import (
     emit_arith,
+    emit_bulk,
     emit_control,
     emit_copy,
     emit_memory,
     emit_mma,
+    emit_record,
     emit_sync,
     emit_vector,
 )
@@ -41,10 +43,12 @@ from tilewright.ir.types import PtrType, TensorMapType
 
 FAMILIES = (
     emit_arith,
+    emit_bulk,
     emit_control,
     emit_copy,
     emit_memory,
     emit_mma,
+    emit_record,
     emit_sync,
     emit_vector,
 )

@@ -15,6 +15,7 @@ no other kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.lang import cute
 from tilewright.lang.cute import elementary
+from tilewright.lang.cute.facts import divisor
+from tilewright.lang.cute.transfer import MAX_BYTES
 from tilewright.lang.ranges import range_constexpr
 from tilewright.lang.values import Float32
 from tilewright.layout.int_tuple import flatten_tuple
@@ -144,16 +147,23 @@ class Fusion:
         self.scalars = scalars
 
     def tile(
-        self, thr_mma: Any, shape: tuple[int, int], place: tuple[Any, Any, Any], extent: Any
+        self,
+        thr_mma: Any,
+        shape: tuple[int, int],
+        place: tuple[Any, Any, Any],
+        extent: Any,
+        order: Any = None,
+        columns: tuple[int, int] | None = None,
     ) -> FusionTile:
-        """The fusion of one tile of `shape`, at `place` (tile row, tile column, batch).
+        """The fusion of one tile, or of some of its `columns`: see `part_of`.
 
-        `thr_mma` says which elements the thread has, `extent` is (M, N).
+        `thr_mma` says which elements the thread has, `extent` is (M, N); `order` as in `in_order`.
         """
         identity = cute.make_identity_tensor(extent)
-        coords = thr_mma.partition_C(cute.local_tile(identity, shape, place[:2]))
-        parts = [thr_mma.partition_C(cute.local_tile(t, shape, place)) for t in self.tensors]
-        return FusionTile(self, tuple(map(in_order, parts)), in_order(coords), extent)
+        coords = thr_mma.partition_C(part_of(identity, shape, place[:2], columns))
+        parts = [thr_mma.partition_C(part_of(t, shape, place, columns)) for t in self.tensors]
+        ordered = tuple(in_order(part, order) for part in parts)
+        return FusionTile(self, ordered, in_order(coords, order), extent)
 
 
 class FusionTile:
@@ -181,24 +191,65 @@ class FusionTile:
         return visit(self.fusion.tree)
 
 
-def in_order(tensor: Any) -> Any:
-    """A thread's values as one mode."""
+def part_of(
+    tensor: Any, shape: tuple[int, int], place: Any, columns: tuple[int, int] | None = None
+) -> Any:
+    """The tile of `shape` at `place` (tile row, tile column, batch) of (M,N,L), or a part of it.
+
+    `columns` are the first one and how many.
+    """
+    tile = cute.local_tile(tensor, shape, place)  # (ROWS, COLUMNS)
+    if columns is None or columns == (0, shape[1]):
+        return tile
+    start, width = columns
+    return cute.local_tile(cute.domain_offset((0, start), tile), (shape[0], width), (0, 0))
+
+
+def in_order(tensor: Any, order: Any = None) -> Any:
+    """A thread's values as one mode, in their own order or in that of the layout `order`."""
     flat = cute.flatten(tensor)
-    return cute.group_modes(flat, 0, cute.rank(flat))
+    values = cute.group_modes(flat, 0, cute.rank(flat))
+    return values if order is None else cute.composition(values, order)
+
+
+def neighbours(part: Any, count: int) -> int:
+    """How many of a thread's elements, of every `count` in order, one access takes: 1, 2, 4 or 8.
+
+    They follow each other in memory, and all of their addresses are known to be aligned.
+    """
+    leaves = zip(flatten_tuple(part.layout.shape), flatten_tuple(part.layout.stride), strict=True)
+    (run, step), *rest = [leaf for leaf in leaves if leaf[0] != 1] or [(1, 0)]
+    if not (type(step) is int and step == 1):
+        return 1
+    nbytes = part.element_type.width // 8
+    width = math.gcd(run, count, MAX_BYTES // nbytes)
+    known = math.gcd(part.iterator.alignment, *(nbytes * divisor(step) for _, step in rest))
+    while width > 1 and known % (width * nbytes):
+        width //= 2
+    return width
 
 
 @cute.jit
 def load_inside(part: Any, coords: Any, extent: Any, first: Any, count: Any) -> Any:
     """`count` elements of a thread, in f32; zero outside of the tensor."""
-    same = same_places(part.layout, first, count)
+    same, width = same_places(part.layout, first, count), neighbours(part, count)
     found = cute.make_rmem_tensor(count, Float32)
-    for i in range_constexpr(count):
+    found.fill(0.0)
+    for i in range_constexpr(0, count, width):
         if same[i] < i:
-            found[i] = found[same[i]]
-        else:
-            found[i] = Float32(0.0)
-            if cute.elem_less(coords[first + i], extent):
-                found[i] = part[first + i].to(Float32)
+            for x in range_constexpr(i, i + width):
+                found[x] = found[same[x]]
+        elif width > 1:
+            # Neighbours lie along one index: if the last one is inside, all are.
+            if cute.elem_less(coords[first + i + width - 1], extent):
+                run = cute.local_tile(part, (width,), ((first + i) // width,))
+                cute.local_tile(found, (width,), (i // width,)).store(run.load().to(Float32))
+            else:
+                for x in range_constexpr(i, i + width - 1):
+                    if cute.elem_less(coords[first + x], extent):
+                        found[x] = part[first + x].to(Float32)
+        elif cute.elem_less(coords[first + i], extent):
+            found[i] = part[first + i].to(Float32)
     return found.load()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.collective.multicast import Multicast
 from tilewright.collective.pipeline import PipelineState, PipelineTmaAsync
 from tilewright.lang import cute
 from tilewright.lang.cute import nvgpu
@@ -29,7 +30,9 @@ def stage_layout(element: Any, rows: int, k: int, stages: int, major: str) -> An
     if major == "K":
         atom = warpgroup.make_smem_layout_atom(kinds.K_SW128, element)
         return cute.tile_to_shape(atom, (rows, k, stages), order=(0, 1, 2))
-    kind = {0: kinds.MN_SW128, 32: kinds.MN_SW64, 16: kinds.MN_SW32}[rows % 64]
+    # The widest swizzle whose atoms fill the tile: 64, 32 or 16 rows of 2 bytes.
+    atoms = {64: kinds.MN_SW128, 32: kinds.MN_SW64, 16: kinds.MN_SW32}
+    kind = next(kind for width, kind in atoms.items() if rows % width == 0)
     atom = warpgroup.make_smem_layout_atom(kind, element)
     return cute.tile_to_shape(atom, (rows, k, stages), order=(1, 0, 2))
 
@@ -47,6 +50,13 @@ def wgmma_op(element: Any, columns: int, a_major: str = "K", b_major: str = "K")
     )
 
 
+def make_load_atom(mX: Any, layout: Any, tile: tuple[int, int], blocks: int) -> tuple[Any, Any]:
+    """On the host: the TMA load of one stage of an operand, shared by `blocks`; its coordinates."""
+    many = cpasync.CopyBulkTensorTileG2SMulticastOp
+    op = many() if blocks > 1 else cpasync.CopyBulkTensorTileG2SOp()
+    return cpasync.make_tiled_tma_atom(op, mX, cute.slice_(layout, (None, None, 0)), tile, blocks)
+
+
 class TmaProducer:
     """The thread that fills the ring with tiles of A (M,K,L) and B (N,K,L)."""
 
@@ -60,17 +70,21 @@ class TmaProducer:
         sB: Any,
         pipe: PipelineTmaAsync,
         tile_shape_mnk: tuple[int, int, int],
+        multicast: Multicast | None = None,
     ) -> None:
         bm, bn, bk = tile_shape_mnk
         self.tma_a, self.tma_b, self.pipe = tma_a, tma_b, pipe
+        # Which blocks a load goes to, and which part of a stage this block loads for them.
+        cast = multicast or Multicast((1, 1), 0)
+        self.a_blocks, self.b_blocks = cast.mask_a(), cast.mask_b()
+        row, column = cute.make_layout(cast.shape[1]), cute.make_layout(cast.shape[0])
         gA = cute.local_tile(mA, (bm, bk), (None, None, None))  # (BM, BK, m, k, L)
         gB = cute.local_tile(mB, (bn, bk), (None, None, None))  # (BN, BK, n, k, L)
-        one = cute.make_layout(1)
         self.sA, self.gA = cpasync.tma_partition(  # (TMA, STAGE), (TMA, m, k, L)
-            tma_a, 0, one, cute.group_modes(sA, 0, 2), cute.group_modes(gA, 0, 2)
+            tma_a, cast.n, row, cute.group_modes(sA, 0, 2), cute.group_modes(gA, 0, 2)
         )
         self.sB, self.gB = cpasync.tma_partition(  # (TMA, STAGE), (TMA, n, k, L)
-            tma_b, 0, one, cute.group_modes(sB, 0, 2), cute.group_modes(gB, 0, 2)
+            tma_b, cast.m, column, cute.group_modes(sB, 0, 2), cute.group_modes(gB, 0, 2)
         )
 
     @cute.jit
@@ -80,8 +94,9 @@ class TmaProducer:
             full = self.pipe.producer_acquire(state)
             a = self.gA[None, tile.m, k_first + k, tile.batch]
             b = self.gB[None, tile.n, k_first + k, tile.batch]
-            cute.copy(self.tma_a, a, self.sA[None, state.index], tma_bar_ptr=full)
-            cute.copy(self.tma_b, b, self.sB[None, state.index], tma_bar_ptr=full)
+            sA, sB = self.sA[None, state.index], self.sB[None, state.index]
+            cute.copy(self.tma_a, a, sA, tma_bar_ptr=full, mcast_mask=self.a_blocks)
+            cute.copy(self.tma_b, b, sB, tma_bar_ptr=full, mcast_mask=self.b_blocks)
             state.advance()
 
 

@@ -90,6 +90,19 @@ class CpAsyncWait(Op):
     pending = attr(int)
 
 
+class CpAsyncArrive(Op):
+    """One arrival on `barrier` as soon as this thread's earlier cp.async have completed.
+
+    It is one of the arrivals that the barrier was initialised for (`.noinc`).  The copies count,
+    whether they were committed to a group or not.  Source: PTX ISA, `cp.async.mbarrier.arrive`.
+    """
+
+    name = "copy.cp_async_arrive"
+    effect = Effect.SYNC
+    min_arch = 80
+    barrier = operand(BARRIER)
+
+
 class TmaLoad(Op):
     """One box of a tensor, from global to shared memory; bytes are counted on `barrier`.
 

@@ -91,6 +91,19 @@ class CastPointer(Op):
     result = result(lambda op: PtrType(dtype(op.dtype), _ptr(op).space, op.align))
 
 
+class MapShared(Op):
+    """The same place in the shared memory of CTA `rank` of the cluster.
+
+    Source: PTX ISA, `mapa`.
+    """
+
+    name = "mem.map_shared"
+    min_arch = 90
+    base = operand(SMEM)
+    rank = operand(scalar(U32))
+    result = result(lambda op: PtrType(_ptr(op).dtype, Space.DSMEM, _ptr(op).align))
+
+
 class SharedAddress(Op):
     """The shared-window byte address of a pointer: what PTX instructions and descriptors take."""
 

@@ -71,7 +71,11 @@ class MBarrierArrive(Op):
 
 
 class MBarrierArriveRemote(Op):
-    """One arrival on the barrier at the same offset in CTA `rank` of the cluster."""
+    """One arrival on the barrier at the same offset in CTA `rank` of the cluster.
+
+    It releases at the scope of the own CTA: reads are done, but what the thread wrote is visible
+    to the other CTA only if a `fence.acq_rel` of the cluster came before.
+    """
 
     name = "mbarrier.arrive_remote"
     effect = Effect.SYNC

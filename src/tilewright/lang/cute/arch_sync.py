@@ -85,8 +85,10 @@ def cluster_wait() -> None:
 # mbarriers.
 
 
-def barrier_value(mbar_ptr: Any, what: str = "mbarrier") -> Value:
-    """The IR pointer of an mbarrier.
+def barrier_value(
+    mbar_ptr: Any, what: str = "mbarrier", where: AddressSpace = AddressSpace.smem
+) -> Value:
+    """The IR pointer of an mbarrier, of the own block or (`where`) one in the cluster.
 
     Raises: TypeMismatchError unless it points to 64-bit integers in shared memory.
     """
@@ -97,9 +99,15 @@ def barrier_value(mbar_ptr: Any, what: str = "mbarrier") -> Value:
             hint="pass storage.mbar.data_ptr() + stage",
         )
     fits = mbar_ptr.element.bits == 64 and mbar_ptr.element.is_integer
-    if mbar_ptr.memspace is not AddressSpace.smem or not fits:
+    if mbar_ptr.memspace is not where or not fits:
+        remote = where is AddressSpace.dsmem
         raise TypeMismatchError(
-            f"{what}: an mbarrier is an Int64 in shared memory, got {mbar_ptr}", loc=trace.loc()
+            f"{what}: an mbarrier is an Int64 in {'another block' * remote}"
+            f"{'' if remote else 'shared memory'}, got {mbar_ptr}",
+            loc=trace.loc(),
+            hint="cute.arch.map_dsmem_ptr(mbar, rank): the block that receives counts the bytes"
+            if remote
+            else "",
         )
     value = mbar_ptr.value()
     if mbar_ptr.element.name == "u64":
@@ -118,7 +126,11 @@ def mbarrier_init_fence() -> None:
 
 
 def mbarrier_arrive(mbar_ptr: Pointer, peer_cta_rank_in_cluster: Any = None) -> None:
-    """One arrival, on the own barrier or on that of another block of the cluster."""
+    """One arrival, on the own barrier or on that of another block of the cluster.
+
+    An arrival at another block tells that this thread has read; before one that announces what it
+    wrote, call `fence_acq_rel_cluster`.
+    """
     bar = barrier_value(mbar_ptr, "mbarrier_arrive")
     if peer_cta_rank_in_cluster is None:
         trace.emit(sync.MBarrierArrive, bar)
@@ -147,6 +159,27 @@ def mbarrier_try_wait(mbar_ptr: Pointer, phase: Any) -> Any:
     """Whether the phase of parity `phase` has completed (may wait for a while)."""
     bar = barrier_value(mbar_ptr, "mbarrier_try_wait")
     return from_ir(trace.emit(sync.MBarrierTryWait, bar, as_u32(phase)).results[0])
+
+
+def map_dsmem_ptr(smem_ptr: Pointer, peer_cta_rank_in_cluster: Any) -> Pointer:
+    """The same place in the shared memory of another block of the cluster (`mapa`).
+
+    Loads, stores, copies and atomics work on it and on tensors made with it.  The other block must
+    have started (cluster barrier before the first access) and not ended (one behind the last).
+
+    Raises: TypeMismatchError for anything but a pointer to shared memory.
+    """
+    if not isinstance(smem_ptr, Pointer) or smem_ptr.memspace is not AddressSpace.smem:
+        raise TypeMismatchError(
+            f"map_dsmem_ptr: expected a pointer to shared memory, got {describe(smem_ptr)}",
+            loc=trace.loc(),
+            hint="pass tensor.iterator",
+        )
+    rank = as_u32(peer_cta_rank_in_cluster)
+    return smem_ptr.rebased(trace.value(memory.MapShared, smem_ptr.base, rank))
+
+
+mapa = map_dsmem_ptr
 
 
 # Fences.
@@ -213,6 +246,16 @@ def cp_async_commit_group() -> None:
 def cp_async_wait_group(n: Any) -> None:
     """Waits until at most `n` of the newest cp.async groups are in flight."""
     trace.emit(copy_ops.CpAsyncWait, pending=_pending(n, "cp_async_wait_group"))
+
+
+def cp_async_mbarrier_arrive_noinc(mbar_ptr: Pointer) -> None:
+    """One arrival as soon as the cp.async that this thread has issued so far are complete.
+
+    The barrier's count includes it: initialise it with the number of threads that copy.  What
+    waits may read at once; for wgmma, a proxy fence comes behind the wait.
+    """
+    bar = barrier_value(mbar_ptr, "cp_async_mbarrier_arrive_noinc")
+    trace.emit(copy_ops.CpAsyncArrive, bar)
 
 
 def cp_async_bulk_commit_group() -> None:

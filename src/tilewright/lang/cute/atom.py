@@ -173,7 +173,7 @@ def make_copy_atom(op: Any, copy_internal_type: Any, *, num_bits_per_copy: int =
         )
     dtype = row_of(copy_internal_type)
     row = op.row(dtype, num_bits_per_copy)
-    if row.is_bulk:
+    if row.is_bulk and row.kind != "bulk":
         raise TypeMismatchError(
             f"make_copy_atom: {type(op).__name__} needs a descriptor",
             loc=trace.loc(),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from tilewright.errors import LayoutError, TypeMismatchError
 from tilewright.ir.core import Value
+from tilewright.ir.ops import bulk
 from tilewright.ir.ops import copy as copy_ops
 from tilewright.ir.types import PtrType
 from tilewright.lang import trace
-from tilewright.lang.cute.arch_sync import condition_value
+from tilewright.lang.cute.arch_sync import barrier_value, condition_value
 from tilewright.lang.cute.atom import CopyAtom
+from tilewright.lang.cute.bulk import bulk_copy
 from tilewright.lang.cute.located import located
 from tilewright.lang.cute.pointer import AddressSpace, Pointer
+from tilewright.lang.cute.regions import run_time_if
 from tilewright.lang.cute.tensor import Tensor, make_rmem_tensor, plain
 from tilewright.lang.cute.tiled_copy import TiledCopy
 from tilewright.lang.cute.tma import tma_copy
@@ -27,7 +31,7 @@ from tilewright.lang.cute.transfer import (
 from tilewright.lang.values import describe, is_number
 from tilewright.layout.int_tuple import fmt, wrap
 from tilewright.layout.layout import Layout
-from tilewright.layout.modes import rank, size
+from tilewright.layout.modes import coalesce, rank, size
 
 
 @located
@@ -62,6 +66,17 @@ def copy(
     if one.geometry is not None:
         tma_copy(one, src, dst, tma_bar_ptr if mbar_ptr is None else mbar_ptr, mcast_mask)
         return
+    if one.row.kind in ("bulk", "st_async"):
+        barrier = tma_bar_ptr if mbar_ptr is None else mbar_ptr
+        if one.row.kind == "bulk" and pred is None:
+            bulk_copy(one, src, dst, barrier, mcast_mask)
+            return
+        if one.row.kind == "bulk" or mcast_mask is not None:
+            extra = "predicate" if mcast_mask is None else "mcast_mask"
+            raise TypeMismatchError(f"copy: {one.row.name} takes no {extra}", loc=trace.loc())
+        _check_sides(one, src, dst)
+        _Unroll(one, barrier_value(barrier, "copy", AddressSpace.dsmem)).run(src, dst, pred)
+        return
     if tma_bar_ptr is not None or mbar_ptr is not None or mcast_mask is not None:
         raise TypeMismatchError(
             f"copy: {one.row.name} takes neither mbarrier nor multicast mask: it is no TMA copy",
@@ -76,6 +91,7 @@ def _check_sides(atom: CopyAtom, src: Tensor, dst: Tensor) -> None:
         "cp_async": (AddressSpace.gmem, AddressSpace.smem),
         "ldmatrix": (AddressSpace.smem, AddressSpace.rmem),
         "stmatrix": (AddressSpace.rmem, AddressSpace.smem),
+        "st_async": (AddressSpace.rmem, AddressSpace.dsmem),
     }.get(atom.row.kind)
     for i, (name, side) in enumerate((("source", src), ("destination", dst))):
         p = side.iterator
@@ -96,8 +112,10 @@ def _check_sides(atom: CopyAtom, src: Tensor, dst: Tensor) -> None:
 class _Unroll:
     """Descends through the modes of both sides down to single instructions."""
 
-    def __init__(self, atom: CopyAtom) -> None:
+    def __init__(self, atom: CopyAtom, barrier: Value | None = None) -> None:
         self.atom = atom
+        self.barrier = barrier
+        """The mbarrier that counts the bytes of asynchronous stores."""
         self.src_count = size(atom.layout_src_tv, [1])
         self.dst_count = size(atom.layout_dst_tv, [1])
 
@@ -149,6 +167,12 @@ class _Unroll:
                 bytes=self.atom.row.access_bytes,
                 cache=self.atom.row.cache,
             )
+        elif kind == "st_async":
+            with run_time_if(condition) if condition is not None else nullcontext():
+                assert self.barrier is not None, "copy() asks for it"
+                vector = gather(src.iterator, src.layout)
+                target = _aligned(self.atom, dst, "destination")
+                trace.emit(bulk.StoreAsync, target, vector, self.barrier)
         elif condition is not None:
             raise TypeMismatchError(
                 f"copy: {self.atom.row.name} is executed by whole warps and takes no predicate",
@@ -226,7 +250,7 @@ def _aligned(atom: CopyAtom, side: Tensor, name: str) -> Value:
     p = side.iterator
     need = atom.row.access_bytes
     count = need * 8 // p.element.storage_bits
-    if size(side.layout) == count and not is_contiguous(_flat(side.layout)):
+    if size(side.layout) == count and not is_contiguous(coalesce(side.layout)):
         raise LayoutError(
             f"copy: the {name} of {atom.row.name} must be {count} contiguous elements, it is "
             f"{side.layout}",
@@ -245,10 +269,6 @@ def _aligned(atom: CopyAtom, side: Tensor, name: str) -> Value:
             hint="vouch for strides with cute.assume(stride, divby=n)",
         )
     return value
-
-
-def _flat(layout: Layout) -> Layout:
-    return layout if layout.is_static else Layout(layout.shape, layout.stride)
 
 
 def with_registers(t: Tensor, act: Any, *, write: bool) -> None:

@@ -43,6 +43,8 @@ class AddressSpace(enum.Enum):
 
     gmem = "gmem"
     smem = "smem"
+    dsmem = "dsmem"
+    """Shared memory of a block of the cluster, through `cute.arch.map_dsmem_ptr`."""
     rmem = "rmem"
 
     def __str__(self) -> str:
@@ -52,6 +54,7 @@ class AddressSpace(enum.Enum):
 _SPACE = {
     Space.GMEM: AddressSpace.gmem,
     Space.SMEM: AddressSpace.smem,
+    Space.DSMEM: AddressSpace.dsmem,
     Space.RMEM: AddressSpace.rmem,
 }
 
@@ -85,7 +88,7 @@ class Pointer:
 
     def _check_swizzle(self, swizzle: Swizzle) -> None:
         repeat = 1 << (swizzle.base + swizzle.bits + abs(swizzle.shift))
-        if self._type.space is not Space.SMEM:
+        if self._type.space not in (Space.SMEM, Space.DSMEM):
             raise LayoutError(
                 f"pointer: swizzle {swizzle} needs shared memory, got {self._type}",
                 loc=trace.loc(),
@@ -263,6 +266,10 @@ class Pointer:
         """The same offset from the same base, seen through another swizzle (of byte offsets)."""
         plain: Pointer = Pointer(self.base, 0, swizzle) + self.static
         return plain if self.low is None else cast(Pointer, plain + self.low)
+
+    def rebased(self, base: Value) -> Pointer:
+        """The same offset and swizzle from another base."""
+        return self._moved(base, self.static, self.low)
 
     def __tw_values__(self) -> list[Value]:
         return [self.base] if self.low is None else [self.base, self.low.ir_value()]

@@ -41,6 +41,13 @@ class ReductionOp(enum.Enum):
     MUL = "mul"
     MAX = "max"
     MIN = "min"
+    INC = "inc"
+    """Counts up to the operand, then starts at 0: only in reductions into memory."""
+    DEC = "dec"
+    """Counts down from the operand, again and again: only in reductions into memory."""
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
 
 
 _COMBINE: dict[str, type[Op]] = {
@@ -138,7 +145,8 @@ class TensorSSA:
         kind = op.value if isinstance(op, ReductionOp) else str(op)
         if kind not in _COMBINE:
             raise TypeMismatchError(
-                f"reduce: expected a ReductionOp, got {describe(op)}", loc=trace.loc()
+                f"reduce: expected ReductionOp.ADD, MUL, MAX or MIN, got {describe(op)}",
+                loc=trace.loc(),
             )
         if not isinstance(reduction_profile, tuple):
             total = from_ir(reduced(self._value, kind))

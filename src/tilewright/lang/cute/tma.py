@@ -17,8 +17,8 @@ from typing import Any
 from tilewright.arch.swizzle_mode import SWIZZLE_MODES, SwizzleMode
 from tilewright.errors import CaptureError, LayoutError, TypeMismatchError
 from tilewright.ir.core import Value
+from tilewright.ir.ops import bulk, host
 from tilewright.ir.ops import copy as copy_ops
-from tilewright.ir.ops import host
 from tilewright.lang import trace
 from tilewright.lang.cute.arch_sync import barrier_value
 from tilewright.lang.cute.atom import CopyAtom, TmaGeometry, check_target
@@ -373,7 +373,10 @@ def tma_copy(
     for i in range(0, total, geometry.values):
         place = (p + memory_side.layout(i)).plain_value(ALIGN)
         at = _coordinates(coords, i, len(geometry.box))
-        if not load:
+        if atom.row.kind == "tma_reduce":
+            kind = atom.row.name.removeprefix("SM90_TMA_REDUCE_").lower()
+            trace.emit(bulk.TmaReduce, tensormap, place, *at, kind=kind)
+        elif not load:
             trace.emit(copy_ops.TmaStore, tensormap, place, *at)
         elif mcast_mask is None:
             trace.emit(copy_ops.TmaLoad, tensormap, place, barrier_value(barrier), *at)

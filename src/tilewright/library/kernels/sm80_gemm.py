@@ -2,17 +2,17 @@
 
     D[M,N,L] = epilogue(A[M,K,L] * B[N,K,L]^T)
 
-Each block computes one tile of D with a grid of warps.  Tiles of A and B travel to a ring
-of swizzled shared-memory stages by cp.async, a few k tiles ahead; what lies outside of A and B
-arrives as zeros.  Fragments are loaded one k step ahead of the mma that uses them.
+Each block computes one tile of D with a grid of warps.  Tiles of A and B travel to a ring of
+swizzled shared-memory stages by cp.async, a few k tiles ahead, in pieces as wide as their addresses
+allow; what lies outside of A and B arrives as zeros.  Fragments are loaded one k step ahead of the
+mma that uses them, transposed where K is not contiguous.
 
-Operands are 16-bit with K contiguous and rows at multiples of 16 bytes; D is 16-bit or f32, in any
-layout; M, N and K are free.
+Operands are 16-bit, in any layout at any alignment; so is D, which may be f32 too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright import cute, dsl
@@ -20,15 +20,18 @@ from tilewright.arch.target import Target
 from tilewright.collective.epilogue.direct import DirectStore
 from tilewright.collective.epilogue.fusion import Fusion
 from tilewright.collective.scheduler import RasterScheduler, batch_count
-from tilewright.cute.nvgpu import cpasync, warp, warpgroup
-from tilewright.dsl import Boolean, Constexpr, Float32, Int32, const_expr, range_constexpr
+from tilewright.collective.tile_copy import TileCopy, fits
+from tilewright.cute.nvgpu import warp, warpgroup
+from tilewright.dsl import Constexpr, Float32, Int32, const_expr, range_constexpr
+from tilewright.library.cpasync_config import ELEMENT_BYTES, copy_bytes, refused_width
 from tilewright.library.problem import GemmProblem
+from tilewright.library.status import Refusal, StatusCode, with_swapped_operands
 from tilewright.utils import SmemAllocator
 
 NAME = "sm80_gemm"
 
-CHUNK = 8
-"""Elements of one cp.async: 16 bytes."""
+BATCH = 8
+"""Copies that are unrolled: more would take the registers of the accumulators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class Sm80GemmConfig:
     """How the problem is cut up.
 
     `warps` are the warps of a block along M and N, `blocks_per_sm` how many blocks share an SM
-    (and its registers); `raster` rows of tiles are walked column by column.
+    (and its registers); `raster` rows of tiles are walked column by column.  `a_bytes` and
+    `b_bytes` are copied at a time; `swap_operands` computes D^T = B^T A^T.
     """
 
     tile_shape_mnk: tuple[int, int, int] = (128, 128, 64)
@@ -44,6 +48,9 @@ class Sm80GemmConfig:
     warps: tuple[int, int] = (2, 2)
     blocks_per_sm: int = 2
     raster: int = 8
+    a_bytes: int = 16
+    b_bytes: int = 16
+    swap_operands: bool = False
 
     @property
     def threads(self) -> int:
@@ -53,7 +60,7 @@ class Sm80GemmConfig:
     def smem_bytes(self) -> int:
         """Shared memory of one block: the ring of stages."""
         m, n, k = self.tile_shape_mnk
-        return self.num_stages * (m + n) * k * 2
+        return self.num_stages * (m + n) * k * ELEMENT_BYTES
 
 
 @cute.kernel
@@ -66,6 +73,7 @@ def sm80_gemm_kernel(
     tiled_mma: cute.TiledMma,
     sA_layout: cute.ComposedLayout,
     sB_layout: cute.ComposedLayout,
+    majors: Constexpr,
     tree: Constexpr,
     config: Constexpr,
 ) -> None:
@@ -81,9 +89,11 @@ def sm80_gemm_kernel(
     sA = smem.allocate_tensor(mA.element_type, sA_layout, 128, label="sA")  # (BM, BK, STAGE)
     sB = smem.allocate_tensor(mB.element_type, sB_layout, 128, label="sB")  # (BN, BK, STAGE)
     own_A, own_B = mA[None, None, tile.batch], mB[None, None, tile.batch]  # (M, K), (N, K)
-    load_A = StageLoad(own_A, sA, tile.m, (bm, bk), tidx, config.threads)
-    load_B = StageLoad(own_B, sB, tile.n, (bn, bk), tidx, config.threads)
-    for stage in range_constexpr(config.num_stages - 1):
+    along_A, along_B = int(majors.a == "K"), int(majors.b == "K")
+    by = tidx, config.threads, BATCH
+    load_A = TileCopy(own_A, sA, tile.m, (bm, bk), along_A, config.a_bytes, *by)
+    load_B = TileCopy(own_B, sB, tile.n, (bn, bk), along_B, config.b_bytes, *by)
+    for stage in dsl.range(config.num_stages - 1, unroll=1):
         load_A.start(stage, stage)
         load_B.start(stage, stage)
         cute.arch.cp_async_commit_group()
@@ -91,51 +101,21 @@ def sm80_gemm_kernel(
     thr_mma = tiled_mma.get_slice(tidx)
     acc = thr_mma.make_fragment_C(thr_mma.partition_shape_C((bm, bn)))
     acc.fill(0.0)
-    multiply(tiled_mma, acc, sA, sB, load_A, load_B, tidx, k_tiles, config)
+    transposed = majors.a != "K", majors.b != "K"
+    multiply(tiled_mma, acc, sA, sB, load_A, load_B, transposed, tidx, k_tiles, config.num_stages)
     store = DirectStore(thr_mma, mD, Fusion(tree, tensors, scalars), (bm, bn))
     store.tile(acc, tile.m, tile.n, tile.batch)
 
 
-class StageLoad:
-    """One operand's way from global memory into a stage: which chunks this thread copies.
-
-    `g` are the chunks in global memory, `s` those in shared memory, `crd` the coordinate of each;
-    a chunk is copied where both of its coordinates lie inside the operand, else zeros are.
-    """
-
-    def __init__(self, mX, sX, tile, tile_shape, thread, threads):
-        across = tile_shape[1] // CHUNK
-        rows = cute.make_layout((threads // across, across), stride=(across, 1))
-        op = cpasync.CopyG2SOp(cache_mode=cpasync.LoadCacheMode.GLOBAL)
-        self.atom = cute.make_copy_atom(op, mX.element_type, num_bits_per_copy=128)
-        values = cute.make_layout((1, CHUNK))
-        copy = cute.make_tiled_copy_tv(self.atom, rows, values).get_slice(thread)
-        gX = cute.local_tile(mX, tile_shape, (tile, None))  # (BX, BK, k)
-        cX = cute.local_tile(cute.make_identity_tensor(mX.shape), tile_shape, (tile, None))
-        self.shape = mX.shape
-        self.g = copy.partition_S(gX)  # (CPY, CPY_X, CPY_K, k)
-        self.s = copy.partition_D(sX)  # (CPY, CPY_X, CPY_K, STAGE)
-        self.crd = copy.partition_S(cX)
-
-    @cute.jit
-    def start(self, k_tile, stage):
-        """Starts the copies of k tile `k_tile` into `stage`."""
-        chunks = cute.size(self.s, mode=[1])
-        inside = cute.make_rmem_tensor((1, chunks, 1), Boolean)
-        for i in range_constexpr(chunks):
-            inside[0, i, 0] = cute.elem_less(self.crd[0, i, 0, k_tile], self.shape)
-        g, s = self.g[None, None, None, k_tile], self.s[None, None, None, stage]
-        cute.copy(self.atom, g, s, pred=inside)
-
-
 @cute.jit
-def multiply(tiled_mma, acc, sA, sB, load_A, load_B, thread, k_tiles, config):
-    """The main loop.  Stage `read` is multiplied while `num_stages - 1` later ones arrive."""
-    stages = config.num_stages
+def multiply(tiled_mma, acc, sA, sB, load_A, load_B, transposed, thread, k_tiles, stages):
+    """The main loop.  Stage `read` is multiplied while `stages - 1` later ones arrive."""
     thr_mma = tiled_mma.get_slice(thread)
-    atom = cute.make_copy_atom(warp.LdMatrix8x8x16bOp(False, 4), sA.element_type)
-    copy_A = cute.make_tiled_copy_A(atom, tiled_mma)
-    copy_B = cute.make_tiled_copy_B(atom, tiled_mma)
+    atoms = [
+        cute.make_copy_atom(warp.LdMatrix8x8x16bOp(turn, 4), sA.element_type) for turn in transposed
+    ]
+    copy_A = cute.make_tiled_copy_A(atoms[0], tiled_mma)
+    copy_B = cute.make_tiled_copy_B(atoms[1], tiled_mma)
     tCsA = copy_A.get_slice(thread).partition_S(sA)  # (CPY, CPY_M, CPY_K, STAGE)
     tCsB = copy_B.get_slice(thread).partition_S(sB)  # (CPY, CPY_N, CPY_K, STAGE)
     tCrA = tiled_mma.make_fragment_A(thr_mma.partition_A(sA[None, None, 0]))  # (MMA, MMA_M, MMA_K)
@@ -167,6 +147,20 @@ def multiply(tiled_mma, acc, sA, sB, load_A, load_B, thread, k_tiles, config):
     cute.arch.cp_async_wait_group(0)
 
 
+def ring_layout(element: Any, rows: int, k: int, stages: int, major: str) -> Any:
+    """(ROWS, K, STAGE): an operand's ring, swizzled along its contiguous index.
+
+    The eight rows of a matrix that ldmatrix reads then lie in different banks.
+    """
+    kinds = warpgroup.SmemLayoutAtomKind
+    if major == "K":
+        kind = kinds.K_SW128 if k % 64 == 0 else kinds.K_SW64
+    else:
+        kind = {0: kinds.MN_SW128, 32: kinds.MN_SW64}.get(rows % 64, kinds.MN_SW32)
+    atom = warpgroup.make_smem_layout_atom(kind, element)
+    return cute.tile_to_shape(atom, (rows, k, stages), order=(0, 1, 2))
+
+
 @cute.jit
 def host(
     mA: cute.Tensor,  # (M, K, L)
@@ -182,11 +176,8 @@ def host(
     """Launches one block for each tile of D."""
     bm, bn, bk = config.tile_shape_mnk
     element = mA.element_type
-    kinds = warpgroup.SmemLayoutAtomKind
-    kind = kinds.K_SW128 if bk % 64 == 0 else kinds.K_SW64
-    atom = warpgroup.make_smem_layout_atom(kind, element)
-    sA_layout = cute.tile_to_shape(atom, (bm, bk, config.num_stages), order=(0, 1, 2))
-    sB_layout = cute.tile_to_shape(atom, (bn, bk, config.num_stages), order=(0, 1, 2))
+    sA_layout = ring_layout(element, bm, bk, config.num_stages, majors.a)
+    sB_layout = ring_layout(element, bn, bk, config.num_stages, majors.b)
     tiled_mma = cute.make_tiled_mma(
         warp.MmaF16BF16Op(element, Float32, (16, 8, 16)),
         cute.make_layout((*config.warps, 1)),
@@ -197,7 +188,7 @@ def host(
     batches = batch_count(mD)
     tiles = cute.ceil_div(m, bm) * cute.ceil_div(n, bn) * batches
     sm80_gemm_kernel(
-        mA, mB, mD, tensors, scalars, tiled_mma, sA_layout, sB_layout, tree, config
+        mA, mB, mD, tensors, scalars, tiled_mma, sA_layout, sB_layout, majors, tree, config
     ).launch(
         grid=(tiles, 1, 1),
         block=(config.threads, 1, 1),
@@ -208,38 +199,54 @@ def host(
 def default_config(problem: GemmProblem, target: Target) -> Sm80GemmConfig:
     """Deep k tiles where shared memory holds two blocks of them, else shallow ones.
 
-    On Blackwell the deep ones spill a few registers.
+    On Blackwell the deep ones spill a few registers.  A D with M contiguous is stored transposed,
+    so that neighbours in a row are neighbours in memory.
     """
-    deep = Sm80GemmConfig()
+    swap = problem.d.major == "M"
+    seen = problem.transposed() if swap else problem
+    a_bytes, b_bytes = copy_bytes(seen, seen.a), copy_bytes(seen, seen.b)
+    deep = Sm80GemmConfig(a_bytes=a_bytes, b_bytes=b_bytes, swap_operands=swap)
     if target.sm < 100 and deep.blocks_per_sm * deep.smem_bytes <= target.smem_per_sm:
         return deep
-    return Sm80GemmConfig(tile_shape_mnk=(128, 128, 32), num_stages=4)
+    return replace(deep, tile_shape_mnk=(128, 128, 32), num_stages=4)
 
 
 def can_implement(problem: GemmProblem, target: Target, config: Sm80GemmConfig) -> str | None:
     """None, or why this kernel cannot run the problem."""
-    bm, bn, bk = config.tile_shape_mnk
+    if not isinstance(config, Sm80GemmConfig):
+        return f"the config is a {type(config).__name__}, expected Sm80GemmConfig"
+    if config.swap_operands:
+        turned = replace(config, swap_operands=False)
+        reason = can_implement(problem.transposed(), target, turned)
+        return with_swapped_operands(reason) if reason else None
     if not target.has("cp_async"):
-        return f"needs cp.async (sm_80 or newer), the target is {target.name}"
-    if problem.a.dtype.name not in ("f16", "bf16"):
-        return f"A and B are {problem.a.dtype.name}, expected f16 or bf16"
-    if problem.d.dtype.name not in ("f16", "bf16", "f32"):
-        return f"D is {problem.d.dtype.name}, expected f16, bf16 or f32"
-    for operand in (problem.a, problem.b):
-        if operand.major != "K":
-            return f"{operand.name} has {operand.major} contiguous, expected K"
-        if operand.align_bytes < 16:
-            return (
-                f"{operand.name} needs every row at a multiple of 16 bytes (cp.async), "
-                f"got {operand.align_bytes} (pitch {operand.pitch_bytes} B)"
-            )
-    if problem.k % CHUNK:
-        return f"K = {problem.k} is no multiple of {CHUNK}: cp.async copies 16 bytes"
+        text = f"needs cp.async (sm_80 or newer), the target is {target.name}"
+        return Refusal(text, StatusCode.ARCH_MISMATCH, "", "sm_80", target.name)
+    a, d = problem.a.dtype.name, problem.d.dtype.name
+    if a not in ("f16", "bf16"):
+        text = f"A and B are {a}, expected f16 or bf16"
+        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "A", "f16 or bf16", a)
+    if d not in ("f16", "bf16", "f32"):
+        text = f"D is {d}, expected f16, bf16 or f32"
+        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "D", "f16, bf16 or f32", d)
+    reason = refused_width(problem, problem.a, config.a_bytes)
+    reason = reason or refused_width(problem, problem.b, config.b_bytes)
+    return reason or refused_config(target, config)
+
+
+def refused_config(target: Target, config: Sm80GemmConfig) -> str | None:
+    """None, or what no GPU of this target can do."""
+    bm, bn, bk = config.tile_shape_mnk
     along_m, along_n = (16 * w for w in config.warps)
     if bm % along_m or bn % along_n or bk not in (32, 64) or config.num_stages < 2:
         return (
             f"tile {bm}x{bn}x{bk}, {config.num_stages} stages: expected M by {along_m}, N by "
             f"{along_n}, K of 32 or 64, at least 2 stages"
+        )
+    if not (fits((bm, bk), config.threads) and fits((bn, bk), config.threads)):
+        return (
+            f"tile {bm}x{bn}x{bk} cannot be shared among {config.threads} threads in copies of "
+            "16 bytes; use a larger tile or fewer warps"
         )
     if config.smem_bytes > target.smem_per_block:
         return (

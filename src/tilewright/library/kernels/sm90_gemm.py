@@ -20,23 +20,31 @@ from typing import Any
 
 from tilewright import cute, dsl
 from tilewright.arch.target import Target
-from tilewright.collective.epilogue.direct import DirectStore
 from tilewright.collective.epilogue.fusion import Fusion, linear_combination
-from tilewright.collective.epilogue.sm90_store import BOX, TmaStore, box_columns, box_layout
-from tilewright.collective.epilogue.split_k import SplitK
+from tilewright.collective.epilogue.sm90_store import consumer_store, make_store_atoms
 from tilewright.collective.mainloop.sm90_tma import (
     TmaProducer,
     WgmmaConsumer,
+    make_load_atom,
     stage_layout,
     wgmma_op,
 )
+from tilewright.collective.multicast import Multicast, SideBySide, peers
 from tilewright.collective.pipeline import (
     OrderedSequenceBarrier,
     PipelineTmaAsync,
     make_consumer_state,
     make_producer_state,
 )
+from tilewright.collective.reduction.atomic import AllAdd
+from tilewright.collective.reduction.cluster import ClusterAdds, Inbox
+from tilewright.collective.reduction.first import FirstAdds
+from tilewright.collective.reduction.last import LastAdds
+from tilewright.collective.reduction.serial import InTurn
+from tilewright.collective.reduction.workspace import Workspace
 from tilewright.collective.scheduler import RasterScheduler, batch_count
+from tilewright.collective.stream_k import StreamK, stream_blocks
+from tilewright.collective.work import DataParallel, SplitK
 from tilewright.cute.nvgpu import cpasync
 from tilewright.dsl import Constexpr, Uint64, const_expr
 from tilewright.library import heuristics
@@ -61,14 +69,14 @@ def sm90_gemm_kernel(
     mA: cute.Tensor,  # (M, K, L), coordinates
     tma_b: cute.CopyAtom,
     mB: cute.Tensor,  # (N, K, L), coordinates
-    tma_d: cute.CopyAtom | None,
+    tma_d: Any,  # an atom for each width of its boxes; none where D is stored directly
     mD: cute.Tensor,  # (M, N, L), coordinates (of TMA), or in memory
     tensors: Any,
     scalars: Any,
     workspace: Any,
     sA_layout: cute.ComposedLayout,
     sB_layout: cute.ComposedLayout,
-    sD_layout: cute.ComposedLayout | None,
+    sD_layouts: Any,
     majors: Constexpr,
     element: Constexpr,
     tree: Constexpr,
@@ -83,58 +91,126 @@ def sm90_gemm_kernel(
     smem = SmemAllocator()
     sA = smem.allocate_tensor(element, sA_layout, 1024, label="sA")  # (BM, BK, STAGE)
     sB = smem.allocate_tensor(element, sB_layout, 1024, label="sB")  # (BN, BK, STAGE)
-    sD = None
-    if const_expr(tma_d is not None):
-        sD = smem.allocate_tensor(element, sD_layout, 1024, label="sD")  # (ROWS, COLUMNS, BUFFER)
+    sD = tuple(  # (ROWS, COLUMNS, BUFFER) of each width
+        smem.allocate_tensor(element, layout, 1024, label="sD") for layout in sD_layouts
+    )
     barriers = smem.allocate_array(Uint64, 2 * config.num_stages, label="barriers")
-    flags = None
-    if const_expr(config.split_k > 1):
-        flags = smem.allocate_array(dsl.Int32, CONSUMERS, label="flags")
+    meeting = allocate_meeting(smem, config)
     stage_bytes = (bm + bn) * bk * element.width // 8
     readers = CONSUMERS if config.schedule == "cooperative" else 1
-    pipe = PipelineTmaAsync(barriers, config.num_stages, stage_bytes, readers * 4)
-    if tidx == 0:
-        cpasync.prefetch_descriptor(tma_a)
-        cpasync.prefetch_descriptor(tma_b)
-        if const_expr(tma_d is not None):
-            cpasync.prefetch_descriptor(tma_d)
-        pipe.init_barriers()
-        cute.arch.mbarrier_init_fence()
-    cute.arch.sync_threads()
+    arrivals = readers * 4 * peers(config.cluster_shape_mn)
+    multicast, peer, releases = find_peers(tidx % 32, config)
+    pipe = PipelineTmaAsync(barriers, config.num_stages, stage_bytes, arrivals, peer)
+    start((tma_a, tma_b, *tma_d), pipe, meeting, tidx, config)
 
     m, n, _ = mD.shape
     k_tiles = cute.ceil_div(mA.shape[1], bk)
-    tiles_m, tiles_n = cute.ceil_div(m, bm), cute.ceil_div(n, bn)
-    scheduler = RasterScheduler(tiles_m, tiles_n, config.raster, batch_count(mD), config.split_k)
+    rows, columns = (x * y for x, y in zip((bm, bn), config.cluster_shape_mn, strict=True))
+    tiles_m, tiles_n = cute.ceil_div(m, rows), cute.ceil_div(n, columns)
+    raster = RasterScheduler(tiles_m, tiles_n, config.raster, batch_count(mD), config.raster_along)
+    work = make_work(raster, k_tiles, multicast, config)
 
     lent = registers_lent(tree)
     if role == 0:
         if const_expr(config.blocks_per_sm == 1):
             cute.arch.setmaxregister_decrease(config.producer_registers - 2 * lent)
         if warp_idx == 0 and cute.arch.elect_one_sync():
-            producer = TmaProducer(tma_a, mA, sA, tma_b, mB, sB, pipe, config.tile_shape_mnk)
-            produce(producer, scheduler, k_tiles, config)
+            producer = TmaProducer(
+                tma_a, mA, sA, tma_b, mB, sB, pipe, config.tile_shape_mnk, multicast
+            )
+            produce(producer, work, config)
     else:
         if const_expr(config.blocks_per_sm == 1):
             cute.arch.setmaxregister_increase(config.consumer_registers + lent)
         consumer, thread = role - 1, tidx % WARPGROUP
         tiled_mma = cute.make_tiled_mma(wgmma_op(element, bn, majors.a, majors.b))
         part = consumer if const_expr(config.schedule == "cooperative") else 0
-        first_lane = thread % 32 == 0
-        mainloop = WgmmaConsumer(sA, sB, pipe, tiled_mma, config.consumer_rows, part, first_lane)
+        mainloop = WgmmaConsumer(sA, sB, pipe, tiled_mma, config.consumer_rows, part, releases)
         fusion = Fusion(tree, tensors, scalars)
-        store = make_store(tma_d, mD, sD, fusion, tiled_mma, consumer, thread, majors.d, config)
+        store = consumer_store(
+            tma_d, mD, sD, fusion, tiled_mma, consumer, thread, majors.d, config, STORE_BARRIER
+        )
+        barrier = STORE_BARRIER + consumer
+        reduction = make_reduction(workspace, meeting, consumer, thread, barrier, config)
         if const_expr(config.schedule == "pingpong"):
-            consume_in_turns(mainloop, scheduler, store, k_tiles, consumer, config)
+            consume_in_turns(mainloop, work, store, reduction, consumer, config)
         else:
-            split = None
-            if const_expr(config.split_k > 1):
-                barrier = STORE_BARRIER + consumer
-                split = SplitK(
-                    workspace, flags, config.split_k, CONSUMERS, consumer, thread, barrier
-                )
-                split.touch()
-            consume_together(mainloop, scheduler, store, split, k_tiles, consumer, config)
+            consume_together(mainloop, work, store, reduction, consumer, config)
+    if const_expr(multicast is not None):
+        # Others still write to, and arrive in, the shared memory of this block.
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+
+
+def find_peers(lane, config):
+    """(place in the cluster, block that a lane arrives in, whether it does so for its warp)."""
+    if config.cluster_shape_mn == (1, 1):
+        return None, None, lane == 0
+    multicast = Multicast(config.cluster_shape_mn, cute.arch.block_idx_in_cluster())
+    return multicast, lane, multicast.is_peer(lane)
+
+
+@cute.jit
+def start(atoms, pipe, meeting, thread, config):
+    """Fetches descriptors and initialises barriers, in all blocks that use them."""
+    if thread == 0:
+        for atom in atoms:
+            cpasync.prefetch_descriptor(atom)
+        pipe.init_barriers()
+        if const_expr(config.in_cluster):
+            meeting.init_barriers()
+        cute.arch.mbarrier_init_fence()
+    cute.arch.sync_threads()
+    if const_expr(config.cluster_size > 1):
+        cute.arch.cluster_arrive_relaxed()
+    if const_expr(config.cluster_shape_mn != (1, 1)):
+        cute.arch.cluster_wait()
+
+
+def make_work(raster, k_tiles, multicast, config):
+    """What this block works on."""
+    block, blocks = cute.arch.block_idx()[0], cute.arch.grid_dim()[0]
+    if multicast is not None:
+        return SideBySide(raster, k_tiles, multicast, block, blocks)
+    if config.scheduler == "stream_k":
+        return StreamK(raster, k_tiles, config.stream_waves, block, blocks)
+    if config.split_k > 1:
+        return SplitK(raster, k_tiles, config.split_k, block, blocks)
+    return DataParallel(raster, k_tiles, block, blocks)
+
+
+def allocate_meeting(smem, config):
+    """Shared memory where the sums of shared tiles meet, or the news of them; None without any."""
+    if config.in_cluster:
+        together = config.schedule == "cooperative"
+        return Inbox(smem, config.split_k, CONSUMERS, together, config.accumulators)
+    return smem.allocate_array(dsl.Int32, CONSUMERS, label="flags") if config.shares_tiles else None
+
+
+@cute.jit
+def make_reduction(workspace, meeting, consumer, thread, barrier, config):
+    """How one consumer adds up what blocks share; None if they do not."""
+    if const_expr(not config.shares_tiles):
+        return None
+    if const_expr(config.in_cluster):
+        # The others have started, and their barriers are initialised.
+        cute.arch.cluster_wait()
+        return ClusterAdds(meeting, consumer, thread, barrier)
+    together = config.schedule == "cooperative"
+    sums, counters = workspace
+    shared = Workspace(
+        sums,
+        counters,
+        meeting + consumer,
+        CONSUMERS if together else 1,
+        consumer if together else 0,
+        thread,
+        barrier,
+    )
+    shared.touch()
+    if const_expr(config.reduction == "parallel"):
+        return FirstAdds(shared) if config.scheduler == "stream_k" else LastAdds(shared)
+    return {"serial": InTurn, "fast": AllAdd}[config.reduction](shared)
 
 
 def registers_lent(tree: Any) -> int:
@@ -143,86 +219,61 @@ def registers_lent(tree: Any) -> int:
 
 
 @cute.jit
-def make_store(tma_d, mD, sD, fusion, tiled_mma, consumer, thread, d_major, config):
-    """The epilogue of one consumer."""
-    tile = config.consumer_rows, config.tile_shape_mnk[1]
-    if const_expr(tma_d is None):
-        return DirectStore(tiled_mma.get_slice(thread), mD, fusion, tile)
-    own = cute.local_tile(  # (ROWS, COLUMNS, BUFFER)
-        sD,
-        (BOX, box_columns(tile[1]), config.store_boxes * config.store_buffers),
-        (0, 0, consumer),
-    )
-    return TmaStore(
-        tma_d,
-        mD,
-        own,
-        fusion,
-        tile,
-        d_major=d_major,
-        boxes_at_once=config.store_boxes,
-        buffers=config.store_buffers,
-        thread=thread,
-        barrier=STORE_BARRIER + consumer,
-    )
-
-
-@cute.jit
-def produce(producer, scheduler, k_tiles, config):
-    """The producer thread: fills the ring with what this block multiplies, tile after tile."""
+def produce(producer, work, config):
+    """The producer thread: fills the ring with what this block multiplies, piece after piece."""
     state = make_producer_state(config.num_stages)
-    for number in dsl.range(
-        cute.arch.block_idx()[0], scheduler.num_tiles, cute.arch.grid_dim()[0], unroll=1
-    ):
-        tile = scheduler.tile_at(number)
-        k_first, k_count = scheduler.k_range(tile, k_tiles)
-        producer.fill(state, tile, k_first, k_count)
+    for number in dsl.range(*work.walk(), unroll=1):
+        piece = work.at(number)
+        producer.fill(state, piece, piece.k_first, piece.k_count)
 
 
 @cute.jit
-def consume_together(mainloop, scheduler, store, split, k_tiles, consumer, config):
+def consume_together(mainloop, work, store, reduction, consumer, config):
     """A consumer of the cooperative schedule: its own rows of every tile of this block."""
     state = make_consumer_state(config.num_stages)
-    for number in dsl.range(
-        cute.arch.block_idx()[0], scheduler.num_tiles, cute.arch.grid_dim()[0], unroll=1
-    ):
-        tile = scheduler.tile_at(number)
-        _, k_count = scheduler.k_range(tile, k_tiles)
-        last = mainloop.multiply(state, k_count)
+    for number in dsl.range(*work.walk(), unroll=1):
+        piece = work.at(number)
+        last = mainloop.multiply(state, piece.k_count)
         mainloop.finish(last)
-        tile_m = tile.m * CONSUMERS + consumer
-        if const_expr(split is not None):
-            whole = split.collect(mainloop.acc, number // config.split_k, tile.part)
-            if whole:
-                store.tile(mainloop.acc, tile_m, tile.n, tile.batch)
-        else:
-            store.tile(mainloop.acc, tile_m, tile.n, tile.batch)
+        finish_piece(mainloop.acc, work, number, piece, store, reduction, CONSUMERS, consumer)
+        if const_expr(config.in_cluster):
+            reduction.next_tile()
     store.finish()
 
 
 @cute.jit
-def consume_in_turns(mainloop, scheduler, store, k_tiles, consumer, config):
-    """A consumer of the ping-pong schedule: every second tile of this block."""
+def consume_in_turns(mainloop, work, store, reduction, consumer, config):
+    """A consumer of the ping-pong schedule: every second piece of this block."""
     turns = OrderedSequenceBarrier(TURN_BARRIER, CONSUMERS, WARPGROUP)
     turns.start(consumer)
     state = make_consumer_state(config.num_stages)
-    state.skip(consumer * k_tiles)
-    blocks = cute.arch.grid_dim()[0]
-    for number in dsl.range(
-        cute.arch.block_idx()[0] + consumer * blocks,
-        scheduler.num_tiles,
-        CONSUMERS * blocks,
-        unroll=1,
-    ):
-        tile = scheduler.tile_at(number)
+    state.skip(work.skipped(consumer))
+    for number in dsl.range(*work.walk(consumer, CONSUMERS), unroll=1):
+        piece = work.at(number)
         turns.wait(consumer)
-        last = mainloop.multiply(state, k_tiles)
+        last = mainloop.multiply(state, piece.k_count)
         # All products are issued: the other consumer's may queue behind them.
         turns.arrive(consumer)
         mainloop.finish(last)
-        state.skip(k_tiles)
-        store.tile(mainloop.acc, tile.m, tile.n, tile.batch)
+        state.skip(work.between(number))
+        finish_piece(mainloop.acc, work, number, piece, store, reduction, 1, 0)
+        if const_expr(config.in_cluster):
+            reduction.next_tile()
     store.finish()
+
+
+@cute.jit
+def finish_piece(acc, work, number, piece, store, reduction, consumers, consumer):
+    """Stores a tile, if its sum is complete: its rows, or those of one of `consumers`."""
+    tile_m = piece.m * consumers + consumer
+    if const_expr(reduction is None):
+        store.tile(acc, tile_m, piece.n, piece.batch)
+    else:
+        complete = piece.k_count == work.k_tiles
+        if not complete:
+            complete = reduction.collect(acc, work.share(number, piece, CONSUMERS // consumers))
+        if complete:
+            store.tile(acc, tile_m, piece.n, piece.batch)
 
 
 @cute.jit
@@ -232,7 +283,7 @@ def host(
     mD: cute.Tensor,  # (M, N, L)
     tensors: Any,  # what the epilogue loads, each (M, N, L)
     scalars: Any,
-    workspace: Any,  # of split K: partial sums, counters
+    workspace: Any,  # where blocks share tiles: sums, counters
     majors: Constexpr,  # the contiguous index of A, B, D
     tree: Constexpr,
     config: Constexpr,
@@ -242,19 +293,19 @@ def host(
     element = mA.element_type
     sA_layout = stage_layout(element, bm, bk, config.num_stages, majors.a)
     sB_layout = stage_layout(element, bn, bk, config.num_stages, majors.b)
-    load, store = cpasync.CopyBulkTensorTileG2SOp(), cpasync.CopyBulkTensorTileS2GOp()
-    one = (None, None, 0)
-    tma_a, tA = cpasync.make_tiled_tma_atom(load, mA, cute.slice_(sA_layout, one), (bm, bk))
-    tma_b, tB = cpasync.make_tiled_tma_atom(load, mB, cute.slice_(sB_layout, one), (bn, bk))
-    tma_d, tD, sD_layout = None, mD, None
-    if const_expr(config.epilogue == "tma"):
-        box = BOX, box_columns(bn)
-        buffers = CONSUMERS * config.store_boxes * config.store_buffers
-        sD_layout = box_layout(mD.element_type, box[1], majors.d, buffers)
-        tma_d, tD = cpasync.make_tiled_tma_atom(store, mD, cute.slice_(sD_layout, one), box)
+    along_m, along_n = config.cluster_shape_mn
+    tma_a, tA = make_load_atom(mA, sA_layout, (bm, bk), along_n)
+    tma_b, tB = make_load_atom(mB, sB_layout, (bn, bk), along_m)
+    tma_d, tD, sD_layouts = make_store_atoms(mD, majors.d, CONSUMERS, config)
     m, n, _ = mD.shape
     batches = batch_count(mD)
-    tiles = cute.ceil_div(m, bm) * cute.ceil_div(n, bn) * batches * config.split_k
+    cluster = config.cluster_size
+    tiles = cute.ceil_div(m, bm * along_m) * cute.ceil_div(n, bn * along_n) * along_m * along_n
+    tiles = tiles * batches * config.split_k
+    blocks = dsl.min(tiles, config.max_ctas // cluster * cluster)
+    if const_expr(config.scheduler == "stream_k"):
+        k_tiles, in_place = cute.ceil_div(mA.shape[1], bk), config.reduction == "fast"
+        blocks = stream_blocks(tiles, k_tiles, config.max_ctas, in_place)
     sm90_gemm_kernel(
         tma_a,
         tA,
@@ -267,14 +318,15 @@ def host(
         workspace,
         sA_layout,
         sB_layout,
-        sD_layout,
+        sD_layouts,
         majors,
         element,
         tree,
         config,
     ).launch(
-        grid=(dsl.min(tiles, config.max_ctas), 1, 1),
+        grid=(blocks, 1, 1),
         block=(THREADS, 1, 1),
+        cluster=(cluster, 1, 1) if cluster > 1 else None,
         min_blocks_per_mp=config.blocks_per_sm,
     )
 

@@ -7,6 +7,7 @@ behind one an acquire.  Source: PTX ISA, "Memory Consistency Model".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,13 @@ class Atomics:
             board = Board(team.columns)
             team.release(row, board)
             self._fenced[team.number, column] = _Release(team, cta, scope, board)
+
+    def shown_to_cluster(self, team: Team, rows: Rows) -> Iterator[Board]:
+        """What the last fences of some threads, of the cluster or wider, have released."""
+        for column in _each(rows) if self._fenced else ():
+            fenced = self._fenced.get((team.number, column))
+            if fenced is not None and fenced.scope != "cta":
+                yield fenced.board
 
     def atomic(
         self, team: Team, g: Any, space: int, addresses: Array, columns: Array, op: Any

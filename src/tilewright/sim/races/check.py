@@ -16,7 +16,6 @@ from tilewright.sim.races.clocks import (
     FENCED,
     FENCED_ALL,
     NEVER,
-    SEEN,
     WARP,
     Knowledge,
     Team,
@@ -56,9 +55,13 @@ def touch(ledger: Ledger, record: Record, report: Report) -> None:
         if number:
             other = ledger.records[number]
             _against(other, record, known, (writer, number), report)
-            if record.asynchronous and not other.asynchronous:
+            if record.asynchronous and not other.asynchronous and not _atomics(other, record):
                 _fenced(other, record, known, (writer, number), report)
     if record.kind == "read":
+        for number in distinct(readers[cells]):
+            for other in ledger.sets[number]:
+                if other.kind == "atomic":
+                    _against(other, record, known, (readers, number), report)
         ledger.add(record)
         shared = known[0][1] if len(known) == 1 else None
         held = readers[cells]
@@ -72,8 +75,29 @@ def touch(ledger: Ledger, record: Record, report: Report) -> None:
     for number in distinct(readers[cells]):
         for other in ledger.sets[number]:
             _against(other, record, known, (readers, number), report)
+    kept = _earlier_atomics(ledger, record, known, writers, readers[cells])
     writer[cells] = ledger.add(record)
-    readers[cells] = 0
+    readers[cells] = kept
+
+
+def _earlier_atomics(
+    ledger: Ledger,
+    record: Record,
+    known: list[tuple[int, Knowledge]],
+    writers: Array,
+    held: Array,
+) -> Any:
+    """The sets of atomics before an atomic: it does not order them, so they are not forgotten."""
+    if record.kind != "atomic":
+        return 0
+    shared = known[0][1] if len(known) == 1 else None
+    pairs, where = np.unique(np.stack([writers, held]), axis=1, return_inverse=True)
+    sets = []
+    for number, before in pairs.T.tolist():
+        last = ledger.records.get(number)
+        atomics = [r for r in (*ledger.sets[before], last) if r is not None and _atomics(r, record)]
+        sets.append(ledger.together(atomics, record, shared))
+    return np.array(sets, np.int32)[where.reshape(-1)]
 
 
 def _against(
@@ -83,11 +107,11 @@ def _against(
     where: tuple[Array, int],
     report: Report,
 ) -> None:
-    if other.kind == record.kind == "atomic" and _scopes_meet(other, record):
+    if _atomics(other, record):
         return
     for number, knowledge in known:
         if not other.known(record.team, knowledge):
-            found = _exact(other, record, number, knowledge, where, SEEN)
+            found = _exact(other, record, number, knowledge, where, other.order)
             if found is not None:
                 report(found)
                 return
@@ -103,13 +127,21 @@ def _fenced(
     """A generic write before an async access: the writer must fence, then be waited for."""
     if other.team is not record.team:
         return
-    row = FENCED if record.cta is record.shadow.owner else FENCED_ALL
+    owner = record.shadow.owner
+    counted = other.own == NOBODY and other.engine == "st.async"
+    local = record.cta is owner and (other.cta is owner or counted)
+    row = FENCED if local else FENCED_ALL
     for number, knowledge in known:
         if not other.fenced(knowledge, row):
             found = _exact(other, record, number, knowledge, where, row)
             if found is not None:
                 report(found)
                 return
+
+
+def _atomics(a: Record, b: Record) -> bool:
+    """Whether both are atomic, and to each other."""
+    return a.kind == b.kind == "atomic" and _scopes_meet(a, b)
 
 
 def _scopes_meet(a: Record, b: Record) -> bool:
@@ -168,7 +200,7 @@ def _exact(
             guilty = who[(at == cells[i]) & (keys != ours[i])]
             offset = int(cells[i]) << record.shadow.shift
             return Conflict(
-                other, int(guilty[0]), record, int(columns[i]), offset, fence=row != SEEN
+                other, int(guilty[0]), record, int(columns[i]), offset, fence=row >= FENCED
             )
     return None
 
@@ -178,7 +210,7 @@ def _levels(other: Record, team: Team, whose: Array, row: int) -> Array:
     if team is not other.team:
         return np.full(len(whose), NOBODY)
     clock = np.broadcast_to(other.clock, (len(whose),))
-    if row != SEEN:
+    if row >= FENCED:
         level = np.where(team.own[row, whose] >= clock, THREAD, NOBODY)
     else:
         level = np.where(clock < NEVER, other.own, NOBODY)

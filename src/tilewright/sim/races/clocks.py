@@ -7,6 +7,8 @@ A *vector* has a column for every thread of a cluster, and one for every mbarrie
 bytes on.  Its rows say, per column:
 
     SEEN        everything that the thread did up to this time happened before
+    VISIBLE     and what it wrote is visible: an arrival at another block's mbarrier orders reads,
+                but no writes, as long as no fence of the cluster comes before it
     FENCED      its `fence.proxy.async` at this time did, for shared memory
     FENCED_ALL  the same, for all memory
     INITS       its `fence.mbarrier_init` at this time did
@@ -24,8 +26,8 @@ import numpy as np
 
 from tilewright.sim.values import Array
 
-SEEN, FENCED, FENCED_ALL, INITS = range(4)
-ROWS = 4
+SEEN, VISIBLE, FENCED, FENCED_ALL, INITS = range(5)
+ROWS = 5
 NEVER = 1 << 60
 """The clock of what has not been completed by anything that a thread waited for."""
 WARP = 32
@@ -124,9 +126,11 @@ class Team:
         self._known = {0: Knowledge(np.zeros((ROWS, self.columns), np.int64))}
         self._next = 1
         self.own = np.zeros((ROWS, self.threads), np.int64)
-        """Times of each thread's latest fences (row SEEN is not used)."""
+        """Times of each thread's latest fences (rows SEEN and VISIBLE are not used)."""
         self.warp = np.zeros((ROWS, self.threads), np.int64)
         """What each thread has shown to the lanes of its warp, at the last `sync.warp`."""
+        self.counts_generic = False
+        """Whether barriers count writes of the generic proxy (st.async, cp.async)."""
 
     def rows(self, rank: int, rows: Rows) -> Rows:
         base = rank * self.stride
@@ -197,16 +201,25 @@ class Team:
             self._known = {i: k for i, k in self._known.items() if i in live}
         return number
 
-    def release(self, rows: Rows, board: Board) -> int:
-        """Threads make what they did, and what they know, visible at `board`."""
+    def release(self, rows: Rows, board: Board, *, weak: bool = False) -> int:
+        """Threads make what they did, and what they know, visible at `board`.
+
+        `weak`: at the scope of their block only, for somebody in another one, who cannot rely on
+        what the block's threads have written.
+        """
         if board.vec.shape[1] < self.columns:
             board.widen(self.columns)
+        first = int(rows.start if type(rows) is slice else rows[0]) // self.stride * self.stride
+        block = slice(first, first + self.stride)
+        before = board.vec[VISIBLE, block].copy() if weak else None
         for known in self.of(rows):
             board.add(known.vec, known.far)
         now = self.clock.tick()
         self._show_peers(rows, board.vec)
-        board.vec[SEEN, rows] = now
+        board.vec[: VISIBLE + 1, rows] = now
         board.vec[FENCED:, rows] = self.own[FENCED:, rows]
+        if before is not None:
+            board.vec[VISIBLE, block] = before
         return now
 
     def release_inits(self, rows: Rows, board: Board) -> None:
@@ -229,7 +242,7 @@ class Team:
     def sync_warps(self, rows: Rows) -> None:
         """All lanes of some warps have met: each sees what the others did."""
         now = self.clock.tick()
-        self.warp[SEEN, rows] = now
+        self.warp[: VISIBLE + 1, rows] = now
         self.warp[FENCED:, rows] = self.own[FENCED:, rows]
         if len(self.numbers(rows)) == 1:
             return
@@ -246,3 +259,19 @@ class Team:
         now = self.clock.tick()
         for kind in kinds:
             self.own[kind, rows] = now
+        if self.counts_generic and FENCED in kinds:
+            self._fence_counted(rows, [k for k in kinds if k in (FENCED, FENCED_ALL)])
+
+    def _fence_counted(self, rows: Rows, kinds: list[int]) -> None:
+        """Writes that a barrier counted have no thread to fence them: whoever waited for it does.
+
+        Source: PTX ISA, "Proxy-preserved base causality order": a proxy fence on the way counts.
+        """
+        at = np.arange(rows.start, rows.stop) if type(rows) is slice else rows
+        for number in self.numbers(rows):
+            seen = self._known[number].vec[SEEN, self.threads :]
+            board = Board(0)
+            board.widen(self.threads + len(seen))
+            for kind in kinds:
+                board.vec[kind, self.threads :] = seen
+            self.acquire(at[self.ids[at] == number], board)

@@ -15,6 +15,7 @@ from tilewright.sim.races.clocks import (
     INITS,
     NEVER,
     SEEN,
+    VISIBLE,
     Board,
     Rows,
     Team,
@@ -82,7 +83,7 @@ class MBarrierWatch:
         if column >= self.board.vec.shape[1]:
             self.board.widen(self.team.columns)
         now = self.team.clock.tick()
-        self.board.vec[SEEN, column] = now
+        self.board.vec[: VISIBLE + 1, column] = now
         return now
 
     def may_fail(self, rows: Rows, op: Op, parity: int) -> bool:
@@ -241,9 +242,11 @@ class Exits:
         self._knew = [Board(team.columns) for _ in range(ranks)]
 
     def reach(self, rank: int, rows: Rows, what: Record | int, op: Op, agent: str) -> None:
-        """A TMA load into CTA `rank`, or the time of a remote arrival there."""
+        """A copy into CTA `rank`, or the time of an access or a remote arrival there."""
         place = what.barrier.column if isinstance(what, Record) else 0
-        self._reached[rank][op, place, int(_numbers(rows)[0])] = (what, rows, op, agent)
+        numbers = _numbers(rows)
+        key = (op, place, int(numbers[0]), len(numbers))
+        self._reached[rank][key] = (what, rows, op, agent)
 
     def leave(self, rank: int, rows: Rows) -> None:
         """Threads of CTA `rank` exit."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.arch.descriptor import decode
 from tilewright.arch.swizzle_mode import swizzle_mode
-from tilewright.ir.ops import mma
+from tilewright.ir.ops import bulk, mma
 from tilewright.sim import tma
 from tilewright.sim.races.clocks import NEVER, Rows, Team
 from tilewright.sim.races.edges import MBarrierWatch
@@ -43,19 +43,37 @@ def shared_box(team: Team, g: Any, lane: int, op: Any, box: tma.Box, shadow: Sha
     )  # fmt: skip
 
 
-def load_of(record: Record, watch: MBarrierWatch) -> Record:
-    """Turns the record of a box into that of a load, which others learn of by the barrier."""
-    record.kind, record.own = "write", NOBODY
+def run_of_bytes(
+    team: Team, g: Any, lane: int, op: Any, kind: str, shadow: Shadow, address: int, size: int
+) -> Record:
+    """One side of a bulk copy that one thread issues."""
+    row = one_row(team, g, lane)
+    return Record(
+        op, team, g.cta, kind, shadow, address - shadow.origin, size, row, row, NEVER,
+        asynchronous=True, lanewise=False, own=THREAD, engine="bulk copy",
+    )  # fmt: skip
+
+
+def counted(record: Record, watch: MBarrierWatch) -> Record:
+    """Others, and the thread itself, learn by the barrier that it is complete."""
+    record.own = NOBODY
     record.rows = slice(watch.column, watch.column + 1)
     record.barrier, record.phase = watch, watch.barrier.phase
     return record
+
+
+def load_of(record: Record, watch: MBarrierWatch) -> Record:
+    """Turns the record of a box into that of a load, which others learn of by the barrier."""
+    record.kind = "write"
+    return counted(record, watch)
 
 
 def global_box(
     team: Team, g: Any, lane: int, op: Any, box: tma.Box, shadow: Shadow, *, store: bool
 ) -> Record | None:
     """The global side of a TMA copy; None if the box lies outside of its tensor."""
-    part = tma.inside(box.tensor, box.coords, store=store)
+    reduces = isinstance(op, bulk.TmaReduce)
+    part = tma.inside(box.tensor, box.coords, store=store and not reduces)
     if part is None:
         return None
     at = np.array([part.address - shadow.origin], np.int64)
@@ -67,9 +85,10 @@ def global_box(
     shadow.fit(unit)
     offsets = (at[:, None] + np.arange(0, size, unit)).reshape(-1)
     row = one_row(team, g, lane)
+    kind = "atomic" if reduces else "write" if store else "read"
     return Record(
-        op, team, g.cta, "write" if store else "read", shadow, offsets, unit, row, row, NEVER,
-        asynchronous=True, lanewise=False, own=THREAD, engine="TMA",
+        op, team, g.cta, kind, shadow, offsets, unit, row, row, NEVER,
+        asynchronous=True, lanewise=False, own=THREAD, engine="TMA", scope="gpu" * reduces,
     )  # fmt: skip
 
 
@@ -104,6 +123,12 @@ def cp_async_done(record: Record, rows: Array, now: int) -> None:
     else:
         at = np.flatnonzero(np.isin(actors, rows))
     record.clock[at] = now
+
+
+def signalled(record: Record, rows: Array, column: int, now: int) -> None:
+    """Copies of some threads are complete; whoever knows the barrier's column knows."""
+    clock = np.where(np.isin(record.columns(), rows), now, NEVER)
+    record.signals = (*(record.signals or ()), (column, clock))
 
 
 class Operands:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir.core import Op, Value
-from tilewright.ir.ops import copy, memory
+from tilewright.ir.ops import bulk, copy, memory
 from tilewright.sim import tma
 from tilewright.sim.findings import FindingLog
 from tilewright.sim.races.check import Conflict
@@ -44,14 +44,21 @@ class Protocol:
     # -- allocations and barriers in shared memory ------------------------------------------------
 
     def shared_access(
-        self, g: Any, kind: str, op: Op, address: Val, bounds: tuple[int, int], size: int
+        self,
+        g: Any,
+        cta: Any,
+        kind: str,
+        op: Op,
+        address: Val,
+        bounds: tuple[int, int],
+        size: int,
     ) -> None:
-        """A valid access of threads: does it stay in its allocation, and off the barriers?"""
+        """A valid access of threads to a CTA: does it stay in its allocation, off the barriers?"""
         key = (op, kind)
         if key not in self._bounds:
             self._bounds[key] = self._provenance.bounds(_pointer(op, kind))
         limits = self._bounds[key]
-        start = g.cta.smem.start
+        start = cta.smem.start
         lo, hi = bounds[0] - start, bounds[1] + size - start
         if limits is not None and (lo < limits[0] or hi > limits[1]):
             offsets = np.atleast_1d(np.asarray(address)) - start
@@ -59,7 +66,7 @@ class Protocol:
             lane = int(np.argmax(bad)) if len(offsets) == g.n else 0
             self._overflow(g, lane, op, kind, int(offsets[int(np.argmax(bad))]), size, limits)
         if kind == "write":
-            self._barriers_hit(g, op, address, lo, hi, size)
+            self._barriers_hit(g, cta, op, address, lo, hi, size)
 
     def _overflow(
         self, g: Any, lane: int, op: Op, kind: str, at: int, size: int, limits: tuple[int, int, str]
@@ -76,12 +83,14 @@ class Protocol:
             hint=f"make {name} larger, or correct the index",
         )
 
-    def _barriers_hit(self, g: Any, op: Op, address: Val, lo: int, hi: int, size: int) -> None:
-        span = self._barriers.get(id(g.cta))
+    def _barriers_hit(
+        self, g: Any, cta: Any, op: Op, address: Val, lo: int, hi: int, size: int
+    ) -> None:
+        span = self._barriers.get(id(cta))
         if span is None or hi <= span[0] or lo >= span[1]:
             return
-        offsets = np.atleast_1d(np.asarray(address)) - g.cta.smem.start
-        for at in g.cta.mbarriers:
+        offsets = np.atleast_1d(np.asarray(address)) - cta.smem.start
+        for at in cta.mbarriers:
             hit = (offsets < at + BARRIER_BYTES) & (offsets + size > at)
             if hit.any():
                 lane = int(np.argmax(hit)) if len(offsets) == g.n else 0
@@ -100,16 +109,27 @@ class Protocol:
     def shared_box(self, g: Any, lane: int, op: Op, pointer: Value, box: tma.Box) -> None:
         """A TMA copy: does its box stay in the allocation, and off the barriers?"""
         at = (box.address & 0xFFFFFF) - (g.cta.smem.start & 0xFFFFFF)
-        size = tma.box_bytes(box.tensor)
-        key = (op, "box")
+        kind = "read" if isinstance(op, copy.TmaStore | bulk.TmaReduce) else "write"
+        self._one_run(g, lane, op, g.cta, pointer, at, tma.box_bytes(box.tensor), kind)
+
+    def shared_run(
+        self, g: Any, lane: int, op: Any, cta: Any, address: int, size: int, kind: str
+    ) -> None:
+        """A side of a bulk copy: does it stay in its allocation, and off the barriers?"""
+        pointer = op.src if kind == "read" else op.dst
+        self._one_run(g, lane, op, cta, pointer, address - cta.smem.start, size, kind)
+
+    def _one_run(
+        self, g: Any, lane: int, op: Op, cta: Any, pointer: Value, at: int, size: int, kind: str
+    ) -> None:
+        key = (op, f"{kind} run")
         if key not in self._bounds:
             self._bounds[key] = self._provenance.bounds(pointer)
         limits = self._bounds[key]
-        load = not isinstance(op, copy.TmaStore)
         if limits is not None and not limits[0] <= at <= limits[1] - size:
-            self._overflow(g, lane, op, "write" if load else "read", at, size, limits)
-        if load:
-            for barrier in g.cta.mbarriers:
+            self._overflow(g, lane, op, kind, at, size, limits)
+        if kind == "write":
+            for barrier in cta.mbarriers:
                 if at - BARRIER_BYTES < barrier < at + size:
                     self._clobbered(g, lane, op, barrier)
                     return
@@ -221,11 +241,15 @@ class Protocol:
     def named_barrier(self, g: Any, barrier: Any, problem: str, op: Op) -> None:
         g.report("barrier", f"barrier {barrier.id}: {problem}", op, 0)
 
-    def load_in_flight(self, cta: Any, op: Op) -> None:
+    def copy_in_flight(self, cta: Any, op: Op) -> None:
+        if isinstance(op, bulk.BulkSend):
+            text = f"{cta.name} exits while {op.name} may still read its shared memory"
+        else:
+            what = "a TMA load" if op.name.startswith("tma") else op.name
+            text = f"{cta.name} exits while {what} into its shared memory is in flight"
         self.run.log.add(
             "in_flight",
-            f"{cta.name} exits while a TMA load into its shared memory is in flight: nobody waited "
-            "for it",
+            f"{text}: nobody waited for it",
             place=op,
             loc=op.loc,
             agent=cta.name,

@@ -11,7 +11,7 @@ from tilewright.ir.ops import arith, control, memory
 from tilewright.ir.types import PtrType, Space
 from tilewright.numeric.dtypes import dtype
 
-_BASE_ONLY = (memory.Offset, memory.CastPointer, memory.SharedAddress)
+_BASE_ONLY = (memory.Offset, memory.CastPointer, memory.MapShared, memory.SharedAddress)
 
 
 class Provenance:
@@ -75,7 +75,7 @@ class Provenance:
         if isinstance(op, _BASE_ONLY):
             return [op.operands[0]]
         t = value.type
-        pointer = isinstance(t, PtrType) and t.space is Space.SMEM
+        pointer = isinstance(t, PtrType) and t.space in (Space.SMEM, Space.DSMEM)
         if isinstance(op, arith.Select):
             return list(op.operands[1:])
         return list(op.operands) if pointer or op.name.startswith("arith.") else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from tilewright.ir.core import Op
 from tilewright.sim.memory import Window
-from tilewright.sim.races.clocks import NEVER, SEEN, WARP, Knowledge, Rows, Team
+from tilewright.sim.races.clocks import NEVER, SEEN, VISIBLE, WARP, Knowledge, Rows, Team
 from tilewright.sim.races.shadow import Shadow
 from tilewright.sim.values import Array
 
@@ -53,6 +54,8 @@ class Record:
     """Which lane each of `offsets` belongs to, if that is neither one by one nor all."""
     data: Any = None
     """What a store of threads writes: one element for all, or one per lane."""
+    signals: Any = None
+    """Other ways to learn that it is complete: (column, clock of each lane), or None."""
     number: int = 0
     passed: Any = None
     """The knowledge that last proved to include it."""
@@ -68,14 +71,25 @@ class Record:
         found = np.arange(actors.start, actors.stop) if type(actors) is slice else actors
         return found[::WARP] if self.quorum else found
 
-    def lanes_known(self, vec: Array, row: int = SEEN) -> Array:
-        """Per lane, whether `vec` includes the completed access."""
+    @property
+    def order(self) -> int:
+        """The row of vectors that says whether it happened before."""
+        return SEEN if self.kind == "read" else VISIBLE
+
+    def lanes_known(self, vec: Array, row: int = -1) -> Array:
+        """Per lane, whether `vec` includes the completed access (`row`: -1, its `order`)."""
+        if row < 0:
+            row = self.order
         if type(self.rows) is slice and self.rows.stop > vec.shape[1]:
-            return np.zeros(1, np.bool_)
+            return np.zeros(1, np.bool_)  # a barrier's column, newer than `vec`
         seen = vec[row, self.rows]
         if self.quorum:
             seen = seen.reshape(-1, WARP).max(axis=1)
-        return np.asarray(seen >= self.clock)
+        done = np.asarray(seen >= self.clock)
+        for column, clock in self.signals or ():
+            if column < vec.shape[1]:
+                done = done | (vec[row, column] >= clock)
+        return done
 
     def known(self, team: Team, knowledge: Knowledge) -> bool:
         """Whether everybody with that knowledge is behind it."""
@@ -152,11 +166,23 @@ class Ledger:
         members = self.sets[old]
         if members and knowledge is not None:
             members = tuple(m for m in members if not m.known(record.team, knowledge))
-        if members and members[-1].op is record.op and _repeats(members[-1], record):
-            members = members[:-1]
+        members = tuple(m for m in members if not _repeats(m, record))
         number = self._next_set
         self._next_set = number + 1
         self.sets[number] = (*members[1 - LIMIT :], record)
+        return number
+
+    def together(
+        self, records: Sequence[Record], later: Record, knowledge: Knowledge | None
+    ) -> int:
+        """The number of the set of `records`, without those that all behind `later` are behind."""
+        if knowledge is not None:
+            records = [r for r in records if not r.known(later.team, knowledge)]
+        if not records:
+            return 0
+        number = self._next_set
+        self._next_set = number + 1
+        self.sets[number] = tuple(records[-LIMIT:])
         return number
 
     def sweep(self) -> None:
@@ -174,9 +200,11 @@ class Ledger:
 
 
 def _repeats(old: Record, new: Record) -> bool:
-    """The same lanes read the same bytes again: who is behind `new` is behind `old`."""
+    """The same lanes of one block read the same bytes: who is behind `new` is behind `old`."""
     return (
-        not old.asynchronous
+        old.op is new.op
+        and old.team is new.team
+        and not old.asynchronous
         and not new.asynchronous
         and type(old.offsets) is type(new.offsets)
         and bool(np.array_equal(old.offsets, new.offsets))

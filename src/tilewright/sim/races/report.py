@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir.ops import copy, mma
+from tilewright.ir.ops import bulk, copy, mma
 from tilewright.sim.findings import AccessInfo, FindingLog
 from tilewright.sim.memory import Window
 from tilewright.sim.races.check import Conflict
 from tilewright.sim.races.records import Record
 
+ARRIVING = (bulk.BulkLoad, bulk.BulkLoadMulticast, bulk.BulkSend, bulk.StoreAsync)
+STORES = (copy.TmaStore, bulk.BulkStore, bulk.BulkReduce, bulk.TmaReduce)
 LOADS = (copy.TmaLoad, copy.TmaLoadMulticast)
 WGMMA = (mma.Wgmma, mma.WgmmaRs)
 PAST = {"read": "read", "write": "written", "atomic": "changed atomically"}
@@ -52,6 +54,18 @@ def rule_of(conflict: Conflict) -> str:
     """What must stand between the two accesses."""
     first, second = conflict.first, conflict.second
     if conflict.fence:
+        if first.signals or first.engine == "st.async":
+            return (
+                "cp.async and st.async write through the generic proxy: behind the wait for the "
+                "mbarrier that counts them, fence.proxy.async comes before accesses of the async "
+                "proxy (TMA, wgmma)"
+            )
+        if first.cta is not first.shadow.owner and not isinstance(first.shadow.owner, Window):
+            return (
+                "stores to another block are ordered before accesses of the async proxy only by a "
+                "fence.proxy.async for all memory (not .shared::cta) that the writing thread "
+                "executes after them, and then a barrier of the cluster"
+            )
         return (
             "generic writes are ordered before accesses of the async proxy (TMA, wgmma) only by a "
             "fence.proxy.async that the writing thread executes after its writes, and then a "
@@ -73,9 +87,19 @@ def _rule_for(record: Record) -> str:
             "what TMA loads may be touched only behind a wait for the phase of its mbarrier, and "
             "a stage may be loaded again only behind a wait for its readers' arrivals (empty)"
         )
-    if isinstance(op, copy.TmaStore):
+    if isinstance(op, ARRIVING) and record.writes:
+        return (
+            "what arrives asynchronously may be touched only behind a wait for the phase of the "
+            "mbarrier that counts its bytes, and be sent again only behind its readers' arrivals"
+        )
+    if isinstance(op, bulk.BulkSend):
+        return (
+            "the source of a copy to another block may be overwritten only when that block, which "
+            "waits for the bytes, has said so"
+        )
+    if isinstance(op, STORES):
         if isinstance(record.shadow.owner, Window):
-            return "what TMA stores is in global memory only behind cp.async.bulk.wait_group"
+            return "what bulk stores write is in global memory behind cp.async.bulk.wait_group"
         return (
             "the source of a bulk store may be overwritten only behind a "
             "cp.async.bulk.wait_group.read that covers it, by the thread that issued it"
@@ -83,7 +107,8 @@ def _rule_for(record: Record) -> str:
     if isinstance(op, copy.CpAsync):
         return (
             "what cp.async copies may be touched only behind cp.async.wait_group of the thread "
-            "that issued it, and by others behind a barrier after that"
+            "that issued it, by others behind a barrier after that, or behind a wait for the "
+            "mbarrier at which cp.async.mbarrier.arrive counts it"
         )
     if isinstance(op, WGMMA):
         return (

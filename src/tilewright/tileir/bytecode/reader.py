@@ -44,7 +44,7 @@ def read_bytecode(data: bytes, name: str = "<bytecode>") -> Block:
 
     Raises: VerifyError with the byte offset at the first fault.
     """
-    return _Reader(Sections(data, name)).file()
+    return _Reader(Sections(data, name)).read()
 
 
 def read_bytecode_file(data: bytes, name: str = "<bytecode>") -> tuple[Block, Version, Layout]:
@@ -53,7 +53,7 @@ def read_bytecode_file(data: bytes, name: str = "<bytecode>") -> tuple[Block, Ve
     Raises: VerifyError with the byte offset at the first fault.
     """
     reader = _Reader(Sections(data, name))
-    block, tables = reader.file(), reader.tables
+    block, tables = reader.read(), reader.tables
     layout = Layout(
         tuple(reader.sections.order),
         tables.strings.entries(),
@@ -74,7 +74,14 @@ class _Reader:
         self.number = 0
         self.depth = 0
 
-    def file(self) -> Block:
+    def read(self) -> Block:
+        """The module; a recursion that the caller's own depth cuts short is a refusal too."""
+        try:
+            return self._file()
+        except RecursionError:
+            raise self.sections.found[e.FUNC].error("nested too deeply") from None
+
+    def _file(self) -> Block:
         found = self.sections.found
         body = Block()
         if e.GLOBAL in found:

@@ -20,6 +20,7 @@ from tilewright.ir.tile_debug import (
 from tilewright.ir.tile_types import (
     NUMBERS,
     PADDINGS,
+    PTR_ATTRS,
     TOKEN,
     FunctionType,
     GatherScatterViewType,
@@ -35,10 +36,11 @@ from tilewright.ir.tile_types import (
 )
 from tilewright.tileir.bytecode import encoding as e
 from tilewright.tileir.bytecode.cursor import ByteCursor
+from tilewright.tileir.extent import Extents
 
 T = TypeVar("T")
 _NUMBERS = {tag: NUMBERS[name] for name, tag in e.NUMBER_TAGS.items()}
-_MAX_DEPTH = 32
+_MAX_DEPTH = 100
 
 
 class Sections:
@@ -133,21 +135,31 @@ class TablesReader:
         self.types = TableReader(found.get(e.TYPE), 4, "type")
         self.constants = TableReader(found.get(e.CONSTANT), 8, "constant")
         self.known: dict[int, TileIrType] = {}
+        self._texts: dict[int, str] = {}
+        self._patterns: dict[tuple[int, int, int], tuple[int, ...] | None] = {}
+        self._extents = Extents()
         self.debug = DebugReader(found.get(e.DEBUG), self)
         self.depth = 0
 
     def string(self, at: ByteCursor) -> str:
         """The string of the index at a cursor."""
-        entry = self.strings.entry(at.varint("a string's index"), at)
-        return entry.take(entry.left, "a string").decode("utf-8", "surrogateescape")
+        index = at.varint("a string's index")
+        if index not in self._texts:
+            entry = self.strings.entry(index, at)
+            data = entry.take(entry.left, "a string")
+            self._texts[index] = data.decode("utf-8", "surrogateescape")
+        return self._texts[index]
 
     def nested(self, read: Callable[[], T], at: ByteCursor) -> T:
         """What `read` gives, one level deeper; types and debug attributes may be cyclic."""
+        start = at.at
         if self.depth >= _MAX_DEPTH:
             raise at.error(f"nested deeper than {_MAX_DEPTH}, or defined by itself")
         self.depth += 1
         found = read()
         self.depth -= 1
+        if problem := self._extents.fault(found):
+            raise at.error(problem, start)
         return found
 
     def type(self, at: ByteCursor) -> TileIrType:
@@ -192,14 +204,20 @@ class TablesReader:
         if flags & ~1:
             raise entry.error(f"a type's flags are {flags:#x}, expected 0 or 1")
         element = self.type(entry)
-        found: TileIrType = PointerType(element)
-        if tag == e.TENSOR_VIEW:
-            extents = [entry.integers(8, f"a tensor's {w}") for w in ("shape", "strides")]
-            shape, strides = (tuple(None if x == e.DYNAMIC else x for x in xs) for xs in extents)
-            found = TensorViewType(element, shape, strides)
-        if flags and entry.byte("a pointer attribute"):
-            raise entry.error("the pointer attribute is not known, expected 0 (default)")
-        return found
+        if tag == e.POINTER:
+            return PointerType(element, self._ptr_attr(entry, flags))
+        extents = [entry.integers(8, f"a tensor's {w}") for w in ("shape", "strides")]
+        shape, strides = (tuple(None if x == e.DYNAMIC else x for x in xs) for xs in extents)
+        return TensorViewType(element, shape, strides, self._ptr_attr(entry, flags))
+
+    def _ptr_attr(self, entry: ByteCursor, present: int) -> str:
+        if not present:
+            return ""
+        start = entry.at
+        value = entry.byte("a pointer attribute")
+        if value >= len(PTR_ATTRS):
+            raise entry.error(f"pointer attribute {value} is not known", start)
+        return PTR_ATTRS[value]
 
     def _tensor(self, entry: ByteCursor) -> TensorViewType:
         start = entry.at
@@ -239,11 +257,15 @@ class TablesReader:
     def dense(self, at: ByteCursor, t: TileIrType) -> DenseAttr:
         """The constant of the index at a cursor, as elements of type `t`."""
         start = at.at
-        entry = self.constants.entry(at.varint("a constant's index"), at)
+        index = at.varint("a constant's index")
+        entry = self.constants.entry(index, at)
         data = entry.take(entry.varint("a constant's length"), "a constant")
         if not isinstance(t, TileType) or not isinstance(t.element, NumberType):
             raise at.error(f"a constant of type {t}, expected a tile of numbers", start)
-        bits = dense_bits(data, t.element, product(t.shape))
+        key = index, t.element.written_bits, product(t.shape)
+        if key not in self._patterns:  # one constant may serve many operations
+            self._patterns[key] = dense_bits(data, t.element, key[2])
+        bits = self._patterns[key]
         if bits is None:
             raise at.error(f"a constant of {len(data)} bytes does not fill {t}", start)
         return DenseAttr(t, bits)

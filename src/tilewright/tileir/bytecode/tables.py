@@ -20,6 +20,7 @@ from tilewright.ir.tile_debug import (
 )
 from tilewright.ir.tile_types import (
     PADDINGS,
+    PTR_ATTRS,
     FunctionType,
     GatherScatterViewType,
     NumberType,
@@ -122,9 +123,9 @@ class Tables:
             return e.varint(e.NUMBER_TAGS[t.name])
         if isinstance(t, TokenType):
             return e.varint(e.TOKEN)
-        flags = e.varint(0) if self.version >= (13, 4) else b""
         if isinstance(t, PointerType):
-            return e.varint(e.POINTER) + flags + self.type(t.pointee)
+            flags, attr = self._ptr_attr(t.ptr_attr)
+            return e.varint(e.POINTER) + flags + self.type(t.pointee) + attr
         if isinstance(t, TileType):
             return e.varint(e.TILE) + self.type(t.element) + e.integers(t.shape, 8)
         if isinstance(t, TensorViewType):
@@ -132,12 +133,22 @@ class Tables:
                 e.integers([e.DYNAMIC if x is None else x for x in xs], 8)
                 for xs in (t.shape, t.strides)
             ]
-            return e.varint(e.TENSOR_VIEW) + flags + self.type(t.element) + b"".join(extents)
+            flags, attr = self._ptr_attr(t.ptr_attr)
+            element = self.type(t.element)
+            return e.varint(e.TENSOR_VIEW) + flags + element + b"".join(extents) + attr
         if isinstance(t, FunctionType):
             return e.varint(e.FUNCTION) + self.types_of(t.inputs) + self.types_of(t.outputs)
         if isinstance(t, ViewType):
             return self._view(t)
         raise VerifyError(f"type {spelled(t)} cannot be written as bytecode")
+
+    def _ptr_attr(self, name: str) -> tuple[bytes, bytes]:
+        """What stands before and after the other fields."""
+        if self.version < (13, 4):
+            if name:
+                self.needs((13, 4), "parameter 'ptrAttr'")
+            return b"", b""
+        return e.varint(bool(name)), bytes([PTR_ATTRS.index(name)]) if name else b""
 
     def _view(self, t: ViewType) -> bytes:
         present = e.varint(int(bool(t.padding)))

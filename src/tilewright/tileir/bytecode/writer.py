@@ -224,12 +224,12 @@ class _Writer:
     def _region(self, block: Block, base: int) -> bytes:
         if not block.ops and not block.args:
             return e.varint(0)
-        outer = dict(self.indices)
         for i, value in enumerate(block.args):
             self.indices[value] = base + i
         out = e.varint(1) + self.tables.types_of([v.type for v in block.args])
         out += e.varint(len(block.ops)) + b"".join(map(self._op, block.ops))
-        self.indices = outer
+        for value in (*block.args, *(v for op in block.ops for v in op.results)):
+            self.indices.pop(value, None)
         return out
 
     def _flags(self, op: TileOp) -> bytes:

@@ -31,7 +31,7 @@ _INTO = "source : type(source) -> type(result)"
 def _bits(t: Type) -> int:
     element = tile_type(t).element
     assert isinstance(element, NumberType), "a constraint admits only numbers"
-    return element.bits
+    return element.written_bits
 
 
 class Bitcast(TileOp):

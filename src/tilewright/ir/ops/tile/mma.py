@@ -25,7 +25,7 @@ _INT_OPERAND = tile_of("i8", title="mmai operand tile type")
 _INT_RESULT = tile_of("i32", title="mmai acc/result tile type")
 _SCALED = tile_of("f8E4M3FN", "f8E5M2", "f4E2M1FN", title="mmaf_scaled operand tile type")
 _SCALED_RESULT = tile_of("f32", title="mmaf_scaled acc/result tile type")
-_SCALE = tile_of("f8E8M0FNU", "f8E4M3FN", title="mmaf_scaled scale tile type")
+_SCALE = tile_of("f8E8M0FNU", "f8E4M3FN", "fnv8E5M3FNU", title="mmaf_scaled scale tile type")
 
 ACCUMULATORS = {
     "f16": ("f16", "f32"),
@@ -43,6 +43,7 @@ SCALE_BLOCKS = {
     ("f8E5M2", "f8E8M0FNU"): (32,),
     ("f4E2M1FN", "f8E8M0FNU"): (16, 32),
     ("f4E2M1FN", "f8E4M3FN"): (16,),
+    ("f4E2M1FN", "fnv8E5M3FNU"): (16, 32),
 }
 """(operand, scale) -> how many elements along K may share one scale."""
 

@@ -261,12 +261,13 @@ def _pack_fault(source: TileType, out: TileType) -> str | None:
     a, b = source.element, out.element
     assert isinstance(a, NumberType), "a constraint admits only numbers"
     assert isinstance(b, NumberType), "a constraint admits only numbers"
-    if a.bits == b.bits:
+    if a.written_bits == b.written_bits:
         return "expects source and result to have different element type widths"
-    if a.bits * source.size != b.bits * out.size:
+    bits = [t.written_bits * tile.size for t, tile in ((a, source), (b, out))]
+    if bits[0] != bits[1]:
         return (
             "expects source and result to have the same size in bytes, but got source tile size "
-            f"{a.bits * source.size // 8} bytes and result tile size {b.bits * out.size // 8} bytes"
+            f"{bits[0] // 8} bytes and result tile size {bits[1] // 8} bytes"
         )
     return None
 

@@ -59,6 +59,13 @@ class MakeTensorView(TileOp):
                 f"expected pointer to '{view.element}' to build tensor_view of this type, got "
                 f"'{pointer.pointee}'"
             )
+        if pointer.ptr_attr and not view.ptr_attr:
+            return (
+                f"tensor_view must preserve ptr_attr from base pointer "
+                f"(#cuda_tile.ptr_attr<{pointer.ptr_attr}>)"
+            )
+        if view.ptr_attr and not pointer.ptr_attr:
+            return "pointer base without ptr_attr cannot produce tensor_view with ptr_attr"
         for what, extents, given in (
             ("shape", view.shape, self.dynamicShape),
             ("stride", view.strides, self.dynamicStrides),

@@ -1,0 +1,1 @@
+"""How blocks that share a tile bring their sums together."""
