@@ -29,7 +29,6 @@ DEFAULT_OUT = ROOT / "benchmarks" / "results" / "mutation.json"
 sys.path.insert(0, str(ROOT / "tests" / "sanitizer"))
 ROWS = importlib.import_module("mutation.rows").ROWS
 trying = importlib.import_module("mutation.trying")
-COLUMNS = ("rows", "mutants", "found", "equivalent", "unseen")
 
 
 def tried(number: int, keep: Path | None) -> tuple[int, Any, float]:
@@ -47,12 +46,12 @@ def tried(number: int, keep: Path | None) -> tuple[int, Any, float]:
 
 
 def record(tally: Any) -> dict[str, object]:
-    counts = {name: getattr(tally, name) for name in COLUMNS}
+    counts = {name: getattr(tally, name) for name in trying.COUNTS}
     return {"schedule": tally.schedule, **counts, "share": round(tally.share, 4)}
 
 
 def overall(tallies: list[Any]) -> dict[str, object]:
-    sums = {name: sum(getattr(t, name) for t in tallies) for name in COLUMNS}
+    sums = {name: sum(getattr(t, name) for t in tallies) for name in trying.COUNTS}
     share = sums["found"] / (sums["mutants"] - sums["equivalent"])
     return {"schedule": "all", **sums, "share": round(share, 4)}
 
@@ -83,7 +82,7 @@ def main() -> int:
         for text in tally.stale:
             print(f"{tally.schedule}: listed, and found: {text}")
     records = [*map(record, tallies), overall(tallies)]
-    print(*(" ".join(f"{v!s:>10}" for v in r.values()) for r in records), sep="\n")
+    print(trying.HEADER, *map(trying.line, records), sep="\n")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps({"meta": machine_facts(), "rows": records}, indent=1) + "\n")
     return int(any(t.new or t.stale for t in tallies))

@@ -357,15 +357,15 @@ CASES: dict[str, Callable[[], Case]] = {
             tma_load(s, c, o)
         )
         for swizzle, offset in [("none", 128), ("32B", 256), ("64B", 512), ("128B", 1024)]
-        for corner in [(8, 3), (-5, -2), (77, 20), (200, 0)]
+        for corner in [(8, 3), (-8, -2), (80, 20), (200, 0)]
     },
-    "TMA load, NaN outside": lambda: tma_load("128B", (70, 20), 2048, nan=True),
+    "TMA load, NaN outside": lambda: tma_load("128B", (72, 20), 2048, nan=True),
     **{
         f"TMA store {swizzle} at {corner}, {columns} columns": (
             lambda s=swizzle, c=corner, n=columns: tma_store(s, c, n)
         )
         for swizzle in SPANS
-        for corner, columns in [((0, 0), 90), ((8, 20), 19), ((-3, -2), 13), ((24, 2), 29)]
+        for corner, columns in [((0, 0), 90), ((8, 20), 19), ((-8, -2), 13), ((24, 2), 29)]
     },
     **{f"cp.async of {size} bytes": lambda s=size: cp_async(s) for size in (4, 8, 16)},
     **{

@@ -310,10 +310,11 @@ def test_no_proposed_workspace_is_more_than_twice_the_output(size: tuple[int, in
 
 
 def whole(config: Sm90GemmConfig) -> Sm90GemmConfig:
-    """The config that computes the same tiles, without sharing them."""
+    """The config that computes the same tiles, without sharing them or what is loaded."""
     return replace(
         config, split_k=1, scheduler="data_parallel", stream_waves=1, reduction="parallel",
-        epilogue="tma", swap_operands=False, num_stages=4, max_ctas=132,
+        epilogue="tma", swap_operands=False, num_stages=4, max_ctas=132, raster=16,
+        cluster_shape_mn=(1, 1),
     )  # fmt: skip
 
 

@@ -8,18 +8,21 @@ TILEWRIGHT_MUTATION=full, every mutant is tried in every config, as benchmarks/m
 
 from __future__ import annotations
 
+import json
 import os
 from functools import cache
+from pathlib import Path
 
 import pytest
 from mutation.known import KNOWN
 from mutation.mutants import Site, is_protocol
 from mutation.rows import ROWS
-from mutation.trying import Key, attempt, mutants, tally
+from mutation.trying import HEADER, Key, attempt, line, mutants, tally
 
 from tilewright.ir.core import OPS
 from tilewright.library.registry import KERNELS
 
+ROOT = Path(__file__).resolve().parents[2]
 FULL = os.environ.get("TILEWRIGHT_MUTATION") == "full"
 SHARE = 0.95
 SCHEDULES = tuple(dict.fromkeys(row.schedule for row in ROWS))
@@ -100,3 +103,11 @@ def test_the_protocol_is_what_only_orders() -> None:
     ordering = {name for name, kind in OPS.items() if is_protocol(kind)}
     assert {"sync.threads", "mbarrier.arrive_remote", "cluster.wait", "tma.commit"} <= ordering
     assert not {"mem.alloc_shared", "sync.setmaxnreg", "warp.shuffle", "assert"} & ordering
+
+
+def test_the_documented_table_is_the_stored_result() -> None:
+    records = json.loads((ROOT / "benchmarks" / "results" / "mutation.json").read_text())["rows"]
+    table = "\n".join([HEADER, *map(line, records)])
+    assert table in (ROOT / "docs" / "sanitizer.md").read_text(), f"expected this table:\n{table}"
+    assert [r["schedule"] for r in records] == [*SCHEDULES, "all"]
+    assert all(r["share"] >= SHARE for r in records)

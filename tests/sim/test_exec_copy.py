@@ -195,6 +195,19 @@ def test_tma_load_swizzles(kit, tensor_map, swizzle, bits, inner):
     assert report.counters["tma_loaded_bytes"] == len(want)
 
 
+@pytest.mark.parametrize(
+    ("dt", "inner", "at", "byte"), [("bf16", 32, 3, 6), ("bf16", 32, -5, -10), ("e4m3", 64, 24, 24)]
+)
+def test_tma_takes_whole_16_bytes_along_the_row(kit, tensor_map, dt, inner, at, byte):
+    _, tensor, memory_ = tensor_2d(kit, tensor_map, dt, 40, 128, (inner, 16))
+    _, report = load_box(kit, tensor, (at, 8), 1024, buffers=memory_, wait=False)
+    assert report.findings[0].kind == "misaligned"
+    assert report.findings[0].message == (
+        f"the innermost coordinate of a TMA copy, {at}, is at byte {byte} of the row: expected a "
+        "multiple of 16 bytes"
+    )
+
+
 def test_tma_load_fills_what_is_outside_and_counts_it(kit, tensor_map):
     data, tensor, memory_ = tensor_2d(kit, tensor_map, "e4m3", 10, 466, (128, 8), pitch=480)
     got, report = load_box(kit, tensor, (384, 6), 1024, buffers=memory_)

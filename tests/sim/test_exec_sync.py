@@ -34,6 +34,8 @@ def warp_result(kit, build, dtype=I32, n=64):
         ("up", 2, 32, lambda lane: lane - 2 if lane >= 2 else lane),
         ("down", 5, 16, lambda lane: lane + 5 if lane % 16 + 5 < 16 else lane),
         ("bfly", 1, 32, lambda lane: lane ^ 1),
+        # From a segment of 4 lanes a butterfly reaches lower ones, but no higher ones.
+        ("bfly", 9, 4, lambda lane: lane ^ 9 if lane & 8 else lane),
     ],
 )
 def test_shuffle(kit, mode, lane, width, f):

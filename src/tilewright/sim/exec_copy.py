@@ -202,6 +202,10 @@ def _usable(
     if problem:
         g.report("descriptor", problem, op, lane)
         return False
+    problem = tma.coordinate_problem(tensor, coords)
+    if problem:
+        g.report("misaligned", problem, op, lane)
+        return False
     problem = tma.address_problem(tensor, address)
     if problem:
         g.report("misaligned", problem, op, lane)

@@ -71,7 +71,11 @@ def shuffle(op: sync.WarpShuffle, context: Context) -> Step:
         if mode == "idx":
             return np.asarray(first + arg % width)
         wanted = {"up": lanes - arg, "down": lanes + arg, "bfly": lanes ^ arg}[mode]
-        outside = (wanted < first) | (wanted >= first + width)
+        # NOTE: a butterfly may leave its segment for a lower one (PTX ISA, shfl: only the upper
+        # bound counts; an H200 does the same).
+        outside = wanted >= first + width
+        if mode == "up":
+            outside = wanted < first
         return np.asarray(np.where(outside, lanes, wanted))
 
     def step(g: Group) -> None:

@@ -74,6 +74,21 @@ def address_problem(tensor: TensorMap, address: int) -> str | None:
     return None
 
 
+def coordinate_problem(tensor: TensorMap, coords: tuple[int, ...]) -> str | None:
+    """Why a box cannot lie at its coordinates, or None.
+
+    On an H200 a copy whose innermost coordinate is not a multiple of 16 bytes ends the kernel with
+    an illegal instruction, whatever the swizzle; the other coordinates are free.
+    """
+    first = coords[0] * dtype(tensor.dtype).storage_bits // 8
+    if first % UNIT == 0:
+        return None
+    return (
+        f"the innermost coordinate of a TMA copy, {coords[0]}, is at byte {first} of the row: "
+        f"expected a multiple of {UNIT} bytes"
+    )
+
+
 @lru_cache(maxsize=256)
 def _unit_offsets(count: int, swizzle: str, start: int) -> Array:
     """Byte offsets of the box's 16-byte units, from the multiple of 1024 before its start."""

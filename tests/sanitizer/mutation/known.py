@@ -44,7 +44,15 @@ _NEVER_STORED = (
     "only the numbers are wrong"
 )
 _SHARED = "every tile of a split K is shared: the condition holds for all"
-_SPLITS = ("split K", "atomics", "cluster")
+_SPLITS = ("split K", "atomics", "cluster", "serial")
+_LAST_STORES = ("split K", "atomics", "stream-K, atomics")
+_STALE_SUMS = (
+    "the first part adds what the launch before has left at its place: every access is in order, "
+    "only the numbers are wrong, and only from the second launch on"
+)
+_ARRIVAL = (
+    "only reads of the sums come before the arrival, which releases reads by itself, as in the ring"
+)
 _FIRST_TILE = "the wait before the first tile is for a phase that a fresh barrier has behind it"
 _READS = "the threads that have no part read places that exist, and what they read is not used"
 
@@ -57,17 +65,18 @@ KNOWN = (
     Known("if", "always", "sm90_gemm.py", "finish_piece", 1, True, _SHARED, _SPLITS),
     Known("if", "always", "workspace.py", "touch", 1, True, "all threads add 0 instead of one"),
     Known("if", "always", "workspace.py", "reset", 1, True, "all threads write 0 instead of one"),
-    Known("if", "always", "workspace.py", "count", 1, False, _NEVER_STORED, ("split K", "atomics")),
+    Known("if", "always", "workspace.py", "wait_for", 1, True, "all threads look instead of one"),
+    Known("if", "always", "workspace.py", "count", 1, False, _NEVER_STORED, _LAST_STORES),
     Known("sync.barrier", "deleted", "workspace.py", "sync < told", 2, True,
-          "the flag's next write comes behind the barrier of `count`", ("split K", "atomics")),
+          "the flag's next write comes behind the barrier of `count`", _LAST_STORES),
+    Known("if", "always", "serial.py", "collect", 1, False, _STALE_SUMS),
+    Known("arith.cmp", "off by one", "serial.py", "collect", 1, False, _STALE_SUMS),
     Known("sync.threads", "deleted", "sm90_gemm.py", "start", 1, True,
-          "the cluster's barrier comes right behind it", ("cluster",)),
+          "the cluster's barrier comes right behind it", ("cluster", "multicast")),
     Known("sync.barrier", "deleted", "cluster.py", "next_tile", 1, False,
           "in the simulator a warpgroup's instructions bring its warps together anyway"),
-    Known("fence.acq_rel", "deleted", "cluster.py", "receive", 1, False,
-          "the sums are read before the arrival, which orders them before the next ones"),
-    Known("fence.acq_rel", "narrower", "cluster.py", "receive", 1, False,
-          "the sums are read before the arrival, which orders them before the next ones"),
+    Known("fence.acq_rel", "deleted", "cluster.py", "receive", 1, True, _ARRIVAL),
+    Known("fence.acq_rel", "narrower", "cluster.py", "receive", 1, True, _ARRIVAL),
     Known("arith.cmp", "off by one", "cluster.py", "wait_until_read", 1, True, _FIRST_TILE),
     Known("if", "always", "cluster.py", "wait_until_read", 1, True, _FIRST_TILE),
     # No TMA, no cluster: the barriers are the block's own.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from mutation.known import KNOWN, Known
 from mutation.mutants import Mutant, Site, mutants_of
@@ -12,6 +13,8 @@ from mutation.rows import ROWS, Row, Trial
 
 SEEDS = 3
 """Orders that are tried, as by `tilewright check`."""
+COUNTS = ("rows", "mutants", "found", "equivalent", "unseen")
+"""Of a `Tally`."""
 Key = tuple[Site, int]
 """A site, and which of its operations."""
 
@@ -93,3 +96,12 @@ def tally(schedule: str, attempts: list[dict[Key, bool]]) -> Tally:
         new=tuple(new),
         stale=tuple(stale),
     )
+
+
+HEADER = f"| schedule | {' | '.join(COUNTS)} | share |\n|---{'|---:' * (len(COUNTS) + 1)}|"
+
+
+def line(record: Mapping[str, Any]) -> str:
+    """The line of a stored result in a Markdown table."""
+    counts = " | ".join(str(record[name]) for name in COUNTS)
+    return f"| {record['schedule']} | {counts} | {record['share']:.1%} |"

@@ -208,7 +208,8 @@ class WarpShuffle(Op):
     """The value of another lane.
 
     `mode`: 'idx' lane `lane`; 'up' / 'down' own lane minus / plus `lane`; 'bfly' own lane xor
-    `lane`; lanes out of range keep their own value.  All 32 lanes take part.
+    `lane`; lanes out of range keep their own value (of 'bfly', those beyond the upper end of
+    their segment of `width` lanes).  All 32 lanes take part.
     """
 
     name = "warp.shuffle"
