@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ import torch
 
 from tilewright.arch.target import target
 from tilewright.library import heuristics, measured
+from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.gemm import PreparedGemm, prepare_gemm
 from tilewright.profiler.device import TorchDevice
 from tilewright.profiler.machine import gpu_state, machine_facts
@@ -48,7 +49,8 @@ SLICE = 16
 class Case:
     """A problem with the ratio to reach (`floor`) and the one to aim at (`goal`).
 
-    `kind` is "plain", "gelu" (bias and GELU by tanh, fused) or "sustained" (launches back to back).
+    `kind` is "plain", "gelu" (bias and GELU by tanh, fused), "sustained" (launches back to back),
+    or one of `NAMED`: that config instead of the library's choice.
     """
 
     m: int
@@ -115,7 +117,21 @@ CASES: tuple[Case, ...] = (
     ),
     Case(4094, 4098, 4098, 0.0, 0.0, a_major="M", b_major="N"),
     Case(4095, 4097, 4099, 0.0, 0.0, a_major="M", b_major="N"),
+    # What the library does not choose, and why.
+    *(
+        Case(*size, 0.0, 0.0, kind=kind)
+        for size in ((2048, 2048, 2048), (3000, 5000, 4096))
+        for kind in ("whole tiles", "stream-k")
+    ),
+    *(Case(1000, 1000, 1000, 0.0, 0.0, kind=kind) for kind in ("alone", "cluster")),
 )
+_FLAT = Sm90GemmConfig((64, 128, 64), 8, 8, store_boxes=1, schedule="pingpong")
+NAMED = {
+    "whole tiles": Sm90GemmConfig(),
+    "stream-k": Sm90GemmConfig(scheduler="stream_k"),
+    "alone": _FLAT,
+    "cluster": replace(_FLAT, cluster_shape_mn=(2, 1)),
+}
 
 
 class Sustained(TorchDevice):
@@ -165,7 +181,8 @@ def picks(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         found = json.loads(measured.TABLE.read_text())["picks"]
     for row in rows:
         tried = [e for e in row.get("sweep", ()) if not row["failure"]]
-        if tried and " sustained" not in row["case"] and " f16" not in row["case"]:
+        plain = not any(kind in row["case"] for kind in (" sustained", "f16 ", *NAMED))
+        if tried and plain:
             best = max(tried, key=lambda entry: entry["ratio"])
             model = next(e["ratio"] for e in tried if e["model"])
             found.pop(row["key"], None)
@@ -259,6 +276,7 @@ def prepare(case: Case, a: Any, b: Any, bias: Any, config: Any) -> PreparedGemm:
     shape = (case.batch, case.m, case.n) if case.batch > 1 else (case.m, case.n)
     out = torch.full(shape, math.nan, device="cuda", dtype=a.dtype)
     activation = "gelu_tanh" if case.kind == "gelu" else ""
+    config = config or NAMED.get(case.kind)
     kernel = "sm90_gemm" if config is not None else ""
     return prepare_gemm(
         a, b, bias=bias, activation=activation, out=out, kernel=kernel, config=config

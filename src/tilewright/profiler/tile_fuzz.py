@@ -120,7 +120,7 @@ def mutated_bytes(files: Sequence[bytes], rng: random.Random) -> bytes:
     return bytes(data)
 
 
-_NESTED = ("{ cuda_tile.loop ", "(", "[", "<", "tile<", "ptr<", "!cuda_tile.tile<", "loc(", "fused[")
+_NESTED = ("{ cuda_tile.loop ", "(", "[", "<", "tile<", "ptr<", "!cuda_tile.tile<", "loc(", "[[")
 _EXTREMES = ("0", "-1", "3", "16777217", "9223372036854775808", "9" * 50, "9" * 6000, "1.0e999")
 
 
@@ -210,6 +210,7 @@ def run_case(data: bytes | str) -> Outcome:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
+    del number, frame
     raise _TooLong
 
 

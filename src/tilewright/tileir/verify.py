@@ -235,7 +235,8 @@ def _verify_regions(op: TileOp) -> None:
         optional_region = isinstance(op, module.Module) or (
             isinstance(op, control.If) and block is op.else_region
         )
-        if not optional_region and not (block.ops and block.ops[-1].terminator):
+        absent = optional_region and (not block.ops or isinstance(op, module.Module))
+        if not absent and not (block.ops and block.ops[-1].terminator):
             raise _error(op, "expects its region to end in a terminator")
     if problem := op.check_regions():
         raise _error(op, problem)

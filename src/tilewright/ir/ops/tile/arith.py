@@ -22,6 +22,7 @@ from tilewright.ir.ops.tile.base import (
     only_f32,
     overflow,
     rounding,
+    same_shape,
     signedness,
     tile_type,
 )
@@ -419,3 +420,4 @@ class FPowI(TileOp):
     result = result(FLOATS)
     assembly = "source , exponent : type(source) , type(exponent)"
     alike = (("source", "result"),)
+    rules = (same_shape("source", "exponent"),)

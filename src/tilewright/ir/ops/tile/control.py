@@ -299,7 +299,7 @@ def _yield_fault(operands: Sequence[TileType], body: Block) -> str | None:
             f"({len(operands)})"
         )
     for i, (t, out) in enumerate(zip(operands, got, strict=True)):
-        found = out.element if isinstance(out, TileType) and not out.rank else out
+        found = out.element if isinstance(out, TileType) else out
         if t.element != found:
             return (
                 f"expect same type for operand at index: {i} and terminator argument at index: "

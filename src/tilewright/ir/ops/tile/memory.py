@@ -13,6 +13,7 @@ from tilewright.ir.ops.tile.base import (
     NUMBERS_,
     POINTER0,
     POINTERS,
+    TILES,
     TOKENS,
     Rule,
     TileOp,
@@ -300,7 +301,7 @@ class PrintTko(TileOp):
     opcode = 0x55
     effect = Effect.WRITE
     str_ = attr(str)
-    args = variadic(NUMBERS_)
+    args = variadic(TILES)
     token = optional(TOKENS)
     result_token = result(TOKENS)
     assembly = "str_ [ , args ] @token [ : types(args) ] -> type(result_token)"

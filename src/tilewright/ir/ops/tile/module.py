@@ -179,10 +179,10 @@ def _div_by_fault(predicate: DivBy, t: Type) -> str | None:
         return f"{name} 'every'/'along' cannot be used if the constrained value is a tensor_view"
     if not 0 <= predicate.along < t.rank:
         return f"{name} every_dim ({predicate.along}) must be >= 0 and < tile rank ({t.rank})"
-    if not 0 < predicate.every <= t.shape[predicate.along]:
+    if not 0 <= predicate.every <= t.shape[predicate.along]:
         return (
-            f"{name} every ({predicate.every}) must be positive and at most the size of dimension "
-            f"{predicate.along} ({t.shape[predicate.along]})"
+            f"{name} every ({predicate.every}) must not be negative, and at most the size of "
+            f"dimension {predicate.along} ({t.shape[predicate.along]})"
         )
     return None
 

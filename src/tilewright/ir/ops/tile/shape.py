@@ -46,6 +46,11 @@ class Constant(TileOp):
     result = result(NUMBERS_)
     assembly = "@dense"
 
+    def check(self) -> str | None:
+        if self.value.type == self.result.type:
+            return None
+        return "failed to verify that all of {value, result} have same type"
+
 
 class Iota(TileOp):
     """0, 1, 2... along one dimension."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.ir.core import Effect, operand, optional, result, results, variadic
+from tilewright.ir.core import Constraint, Effect, operand, optional, result, results, variadic
 from tilewright.ir.ops.tile.base import (
     INT0,
     INTS,
@@ -29,7 +29,9 @@ from tilewright.ir.tile_attrs import ATOMIC_MODE, MEMORY_ORDER, MEMORY_SCOPE
 from tilewright.ir.tile_types import (
     GatherScatterViewType,
     NumberType,
+    PartitionViewType,
     PointerType,
+    StridedViewType,
     TensorViewType,
     TileType,
     ViewType,
@@ -95,9 +97,14 @@ class _MakeView(TileOp):
         return None
 
 
+def _only(kind: type[ViewType], title: str) -> Constraint:
+    return Constraint(f"{title} view type", lambda t: isinstance(t, kind))
+
+
 class MakePartitionView(_MakeView):
     """Disjoint tiles that cover the tensor."""
 
+    result = result(_only(PartitionViewType, "partition"))
     name = "cuda_tile.make_partition_view"
     opcode = 0x42
     assembly = "tensor_view : @view(partition_view)"
@@ -106,6 +113,7 @@ class MakePartitionView(_MakeView):
 class MakeStridedView(_MakeView):
     """Tiles that begin every so many elements."""
 
+    result = result(_only(StridedViewType, "strided"))
     name = "cuda_tile.make_strided_view"
     opcode = 0x74
     since = (13, 3)
@@ -115,6 +123,7 @@ class MakeStridedView(_MakeView):
 class MakeGatherScatterView(_MakeView):
     """Tiles whose positions along one dimension are given one by one."""
 
+    result = result(_only(GatherScatterViewType, "gather/scatter"))
     name = "cuda_tile.make_gather_scatter_view"
     opcode = 0x73
     since = (13, 3)
