@@ -33,10 +33,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "utils": {"collective"},
     "pipeline": {"collective"},
     "library": {"collective", "cute", "dsl", "utils", "pipeline", "compiler"},
+    "device": {"library"},
     "profiler": {"library"},
     "viz": {"ir"},
     "cli": {"library", "profiler", "viz"},
-    "": {"library", "viz"},  # tilewright/__init__, for type checkers; loaded on demand
+    "": {"device", "tile", "viz"},  # tilewright/__init__, for type checkers; loaded on demand
     "__main__": {"cli"},
 }
 THIRD_PARTY = {

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
-    from tilewright import cute, dsl, layout, pipeline, utils, viz
-    from tilewright.library import device
+    from tilewright import cute, device, dsl, layout, pipeline, tile, utils, viz
     from tilewright.library.gemm import gemm
     from tilewright.sim.sanitize import sanitize
 
@@ -29,17 +28,17 @@ __all__ = [
     "layout",
     "pipeline",
     "sanitize",
+    "tile",
     "utils",
     "viz",
 ]
 
 _HOMES = {"gemm": "tilewright.library.gemm", "sanitize": "tilewright.sim.sanitize"}
-_ROOMS = {"device": "tilewright.library.device"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in __all__:
-        return importlib.import_module(_ROOMS.get(name, f"tilewright.{name}"))
+        return importlib.import_module(f"tilewright.{name}")
     raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
