@@ -77,14 +77,13 @@ def test_several_ragged_tiles_for_each_block(config: Sm90GemmConfig) -> None:
     check((136, 136, 456), config)
 
 
-@pytest.mark.parametrize("config", SHARING, ids=str)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_adversarial_orders_of_blocks_and_engines(config: Sm90GemmConfig, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "config"), tuple(enumerate(SHARING, 1)), ids=str)
+def test_adversarial_orders_of_blocks_and_engines(seed: int, config: Sm90GemmConfig) -> None:
     """No order is a deadlock: whoever waits does so for blocks that do not."""
     check((136, 40, 328), config, seed=seed)
 
 
-@pytest.mark.parametrize("config", SHARING[:5], ids=str)
+@pytest.mark.parametrize("config", SHARING[:5:2], ids=str)
 @pytest.mark.parametrize(
     "size",
     [(16, 16, 64), (100, 40, 128), (100, 40, 1032), (128, 72, 448), (384, 64, 72)],
@@ -130,7 +129,7 @@ def test_the_same_bits_in_any_order(config: Sm90GemmConfig) -> None:
         a, b, out=out, kernel="sm90_gemm", config=replace(config, epilogue="direct")
     )
     results = []
-    for seed in range(3):
+    for seed in range(2):
         out[...] = np.nan
         prepared.run(options=SimOptions(seed=seed))
         assert prepared.verify().passed

@@ -12,6 +12,7 @@ import pytest
 from tilewright.errors import DTypeError
 from tilewright.numeric import dtypes
 from tilewright.numeric.dtypes import ALL_DTYPES, BOOL, E2M1, E4M3, E8M0, F16, F32, I4, TF32, dtype
+from tilewright.numeric.encode import decode, encode
 
 FLOATS = [d for d in ALL_DTYPES if d.is_float and d is not TF32]  # numpy has no tf32
 INTEGERS = [d for d in ALL_DTYPES if d.is_integer]
@@ -116,3 +117,12 @@ def test_the_table_needs_no_numpy():
     tree = ast.parse(Path(dtypes.__file__).read_text())
     imports = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
     assert "numpy" not in {a.name for n in imports for a in n.names}
+
+
+def test_e5m3_is_tile_irs_alone() -> None:
+    row = dtype("float8_e5m3fnu")
+    assert row not in ALL_DTYPES
+    assert (row.max, row.smallest_normal, row.min) == (114688.0, 2.0**-14, 0.0)
+    assert [int(encode(v, row)) for v in (1.0, 114688.0, float("nan"))] == [0x78, 0xFE, 0xFF]
+    codes = np.arange(255)
+    assert (encode(decode(codes, row), row) == codes).all()

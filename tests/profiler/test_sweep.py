@@ -66,14 +66,14 @@ def test_arguments_can_be_used_again() -> None:
 
 
 def test_a_refusal_is_kept_with_its_reason() -> None:
-    cases = expand(Sweep((64,), (64,), (36,), **TN, kernels="sm90"), H200)
+    cases = expand(Sweep((64,), (64,), (36,), **TN, kernels="sm90_gemm"), H200)
     assert len(cases) == 1
     assert "16 bytes" in cases[0].reason
 
 
 def test_knobs_are_laid_over_the_config() -> None:
     tile = ((128,), (128,), ())
-    sweep = Sweep((256,), (256,), (64,), **TN, kernels="sm90", cta=tile, stages=(2, 3))
+    sweep = Sweep((256,), (256,), (64,), **TN, kernels="sm90_gemm", cta=tile, stages=(2, 3))
     cases = expand(sweep, H200)
     assert [case.config.num_stages for case in cases] == [2, 3]
     assert {case.config.tile_shape_mnk[1] for case in cases} == {128}

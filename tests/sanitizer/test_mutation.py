@@ -1,9 +1,10 @@
 """Every fence, wait, arrival, barrier and predicate of the library's kernels is needed: the checks
 object to each mutant of each of them, but for the few that `mutation.known` lists with reasons.
 
-By default one mutant of each source line is tried, in the configs of the first schedule that has
-the line, until one finds it; and in each protocol one of each operation and change.  With
-TILEWRIGHT_MUTATION=full, every mutant is tried in every config, as benchmarks/mutation.py does.
+By default one mutant of each source line, and line that calls it, is tried in the configs of the
+first schedule that has the line, until one finds it; and in each schedule one of each operation and
+change.  With TILEWRIGHT_MUTATION=full, every mutant is tried in every config, as
+benchmarks/mutation.py does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 from mutation.known import KNOWN
 from mutation.mutants import Site, is_protocol
 from mutation.rows import ROWS
-from mutation.trying import HEADER, Key, attempt, line, mutants, tally
+from mutation.trying import HEADER, Key, attempt, known, line, mutants, tally
 
 from tilewright.ir.core import OPS
 from tilewright.library.registry import KERNELS
@@ -44,25 +45,34 @@ def place(site: Site) -> object:
     return site.op, site.change, site.lines[:1]
 
 
+def called(site: Site) -> object:
+    """The line and the change, and the line that calls it."""
+    return site.op, site.change, site.lines[:2]
+
+
 class Choice:
     """The mutants of a schedule that are tried, and which of them are found."""
 
     def __init__(self, schedule: str) -> None:
         self.schedule = schedule
         self.found: dict[Key, bool] = {}
+        self._done: set[object] = set()
+        """Lines, with their callers' lines, of which there is nothing more to learn."""
         self._kinds: set[object] = set()
         """Operations and changes that have been found."""
 
     def wants(self, site: Site, number: int) -> bool:
         if FULL:
             return True
-        if number or self.found.get((site, number)):
+        if number or called(site) in self._done:
             return False
         new = (site.op, site.change) not in self._kinds
         return new or owners().get(place(site), self.schedule) == self.schedule
 
     def note(self, key: Key, found: bool) -> None:
         self.found[key] = self.found.get(key, False) or found
+        if found or known(key[0], self.schedule):
+            self._done.add(called(key[0]))
         if found:
             self._kinds.add((key[0].op, key[0].change))
 

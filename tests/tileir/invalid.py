@@ -16,6 +16,7 @@ from tilewright.ir.core import Attribute, Block, Op, Value, optional, variadic
 from tilewright.ir.ops.tile import control
 from tilewright.ir.ops.tile.base import TileOp, enum_attr, flag, hints_attr, int_attr
 from tilewright.ir.ops.tile.module import Entry, Global, Module
+from tilewright.ir.ops.tile.shape import Constant
 from tilewright.ir.tile_attrs import Bounded, DivBy, HintsAttr, SameElements, TypedAttr
 from tilewright.ir.tile_types import (
     NUMBERS,
@@ -50,10 +51,11 @@ def changes(block: Block) -> list[tuple[str, Change]]:
     return found
 
 
-def sampled(blocks: int, counts: list[int], total: int, seed: int) -> list[tuple[int, int]]:
-    """`total` pairs of a module and one of its changes, no pair twice."""
-    pairs = [(i, j) for i in range(blocks) for j in range(counts[i])]
-    return random.Random(seed).sample(pairs, min(total, len(pairs)))
+def shuffled(counts: list[int], seed: int) -> list[tuple[int, int]]:
+    """Every module's number with that of each of its changes, in an order of the seed's."""
+    pairs = [(i, j) for i, count in enumerate(counts) for j in range(count)]
+    random.Random(seed).shuffle(pairs)
+    return pairs
 
 
 Edit = Callable[[TileOp, Block, int], None]
@@ -132,8 +134,8 @@ def _deep_fault(t: TileIrType) -> str:
 
 def _near_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     found = [(*shape, 1), (*shape, 2), (1, *shape), shape[::-1], shape[:-1], (1,) * len(shape)]
-    found += [shape[:i] + (2 * e,) + shape[i + 1 :] for i, e in enumerate(shape)]
-    found += [shape[:i] + (e // 2,) + shape[i + 1 :] for i, e in enumerate(shape)]
+    for i, extent in enumerate(shape):
+        found += [(*shape[:i], e, *shape[i + 1 :]) for e in (2 * extent, extent // 2)]
     return found
 
 
@@ -172,6 +174,8 @@ def _near_views(t: ViewType) -> list[TileIrType]:
 
 
 def _result_edits(op: TileOp) -> Iterator[tuple[str, Edit]]:
+    if isinstance(op, Constant):  # bytecode has one type for the value and the result
+        return
     for i, value in enumerate(op.results):
         assert isinstance(value.type, TileIrType), "results have Tile IR types"
         for t in near(value.type):

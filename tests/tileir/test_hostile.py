@@ -9,6 +9,7 @@ import pytest
 
 from tilewright.errors import VerifyError
 from tilewright.ir.core import Block
+from tilewright.ir.tile_attrs import HintsAttr
 from tilewright.profiler.tile_fuzz import MEMORY, SECONDS, corpus, draw_case, entries, run_case
 from tilewright.tileir.bytecode import encoding as e
 from tilewright.tileir.bytecode.reader import read_bytecode
@@ -52,7 +53,7 @@ def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_case(EVERY).fault == "was stopped"
 
 
-def _hang(block: Block) -> None:
+def _hang(_: Block) -> None:
     while True:
         pass
 
@@ -238,6 +239,15 @@ def _call_sites(count: int) -> list[bytes]:
             _file([NOTHING], _entry(0, (n(0x41) + b"\0\0\1\1\0\1") * 5000)),
             "regions nest deeper than 64",
         ),
+        (_file([NOTHING], _entry(0, RETURN), _debug([FILE], 1)), "a DIFile, expected a location"),
+        (
+            _file([NOTHING], _entry(0, RETURN), _debug([FILE, n(e.D_CALL_SITE) + n(1) * 2], 2)),
+            "a DIFile, expected a location",
+        ),
+        (
+            _file([b"\3", n(e.FUNCTION) + n(1) + n(0) + n(0)], _entry(1, RETURN)),
+            "parameter 0 of an entry is i32, expected a scalar tile",
+        ),
         (_file([NOTHING], n(1 << 40)), "the number of functions: 1099511627776, more than"),
         (_file([NOTHING], _entry(0, n(0x3C) + n(1) + n(0) + n(1 << 63))), "bytes left hold"),
         (_file([NOTHING, b"\3"], _entry(0, n(0x3D) + n(1) * 2 + n(1 << 63))), "the flags of"),
@@ -245,7 +255,8 @@ def _call_sites(count: int) -> list[bytes]:
     ids=[
         *("type in itself", "types in a circle", "types that double", "a chain of types"),
         *("one debug attribute", "location in itself", "locations that double", "deep scopes"),
-        *("deep regions", "functions", "operands", "flags"),
+        *("deep regions", "a file as location", "a file as call site", "a number as parameter"),
+        *("functions", "operands", "flags"),
     ],
 )
 def test_hostile_bytecode_is_refused_at_its_byte(data: bytes, message: str) -> None:
@@ -254,6 +265,15 @@ def test_hostile_bytecode_is_refused_at_its_byte(data: bytes, message: str) -> N
     assert not report.accepted
     assert report.diagnostics[0].startswith("f: byte ")
     assert message in report.diagnostics[0]
+
+
+def test_a_hint_is_given_once() -> None:
+    block = parse("entry @k() optimization_hints=<sm_90 = {occupancy = 2}> { }")
+    twice = (("occupancy", 1), ("occupancy", 2))
+    for hints in ((("sm_90", twice),), (("sm_90", twice[:1]), ("sm_90", twice[1:]))):
+        block.ops[0].attrs["optimization_hints"] = HintsAttr(hints)
+        report = check_bytecode(write_bytecode(block), "f")
+        assert "a hint of sm_90 is given twice" in report.diagnostics[0]
 
 
 def test_a_constant_is_decoded_once_for_all_that_use_it() -> None:

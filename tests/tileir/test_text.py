@@ -18,7 +18,8 @@ cuda_tile.module @kernels attributes {producer = "tests"} {
 optimization_hints=<sm_90 = {occupancy = 2}> {
     %x = constant <f32: 1.500000e+00> : tile<8xf32>
     %r = addf %x, %x rounding<zero> flush_to_zero : tile<8xf32>
-    %q = fpowi %x, %n : tile<8xf32>, tile<i32>
+    %o = iota : tile<8xi32>
+    %q = fpowi %x, %o : tile<8xf32>, tile<8xi32>
     %v = make_tensor_view %p, shape = [64, %n], strides = [%n, 1] : tile<i32> -> \
 tensor_view<64x?xf32, strides=[?,1]>
     %w = make_partition_view %v : partition_view<tile=(4x2), padding_value = zero, \
@@ -195,3 +196,53 @@ def test_hints_are_judged_only_on_request() -> None:
 def test_load_text_raises_what_check_reports() -> None:
     with pytest.raises(VerifyError, match=r"1:1: error: 'cuda_tile.break' op expects parent op"):
         load_text("cuda_tile.break")
+
+
+def test_locations_are_kept_as_they_are() -> None:
+    places = (
+        'loc("f.py":1:2)',
+        'loc("x"("f.py":1:2))',
+        'loc("x")',
+        'loc(fused["f":1:2, "g":3:4])',
+        'loc(fused<"why">["f":1:2])',
+        'loc(fused<{a = 1 : i32, b}>["f":1:2, unknown])',
+        'loc(callsite("f":1:2 at "g":3:4))',
+    )
+    lines = "".join(f"    return {place}\n" for place in places)
+    functions = "".join(
+        f"  entry @k{i}() {{\n{line}\n  }}\n" for i, line in enumerate(lines.splitlines())
+    )
+    text = f"cuda_tile.module @m {{\n{functions}}}\n"
+    assert print_text(parse(text), PrintOptions(locations=True)) == text
+
+
+def test_call_sites_within_call_sites_are_printed_once() -> None:
+    text = (
+        '#call0 = loc(callsite("f":1:2 at "g":3:4))\n'
+        "cuda_tile.module @m {\n  entry @k() {\n"
+        "    return loc(callsite(#call0 at #call0))\n  }\n}\n"
+    )
+    assert print_text(parse(text), PrintOptions(locations=True)) == text
+
+
+def test_pointer_attributes_are_kept_and_must_agree() -> None:
+    head = "entry @k(%p: tile<ptr<f32, <none>>>, %q: tile<ptr<f32>>, %n: tile<i32>) {\n    "
+    view = "tensor_view<?xf32, strides=[1], #cuda_tile.ptr_attr<none>>"
+    made = "%v = make_tensor_view %p, shape = [%n], strides = [1] : "
+    given = f"cuda_tile.module @m {{\n  {head}{made}tile<ptr<f32, <none>>>, tile<i32> -> {view}\n"
+    text = f"{given}    return\n  }}\n}}\n"
+    assert print_text(load_text(text)) == text
+    for line, message in (
+        (
+            f"{made}tile<ptr<f32, <none>>>, tile<i32> -> tensor_view<?xf32, strides=[1]>",
+            "tensor_view must preserve ptr_attr from base pointer (#cuda_tile.ptr_attr<none>)",
+        ),
+        (
+            f"{made.replace('%p', '%q')}tile<i32> -> {view}",
+            "pointer base without ptr_attr cannot produce tensor_view with ptr_attr",
+        ),
+        (f"{made}tile<ptr<f32, <all>>>, tile<i32> -> {view}", "ptr_attr to be one of: none"),
+    ):
+        report = check_text(f"{head}{line} }}")
+        assert not report.accepted
+        assert message in report.diagnostics[0]

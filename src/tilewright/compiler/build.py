@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tilewright.arch.target import Target, target
@@ -46,11 +49,24 @@ def compile_function(
     key = (fn, on.name, taken.hashable_key)
     found = _compiled.get(key)
     if found is None:
-        module = trace_host(fn, lambda host: make_arguments(host, taken.key), on)
-        run_passes(module, on)
+        with _no_collections():
+            module = trace_host(fn, lambda host: make_arguments(host, taken.key), on)
+            run_passes(module, on)
         found = Compiled(fn.name, fn.signature, taken.hashable_key, module, on)
         _compiled[key] = found
     return found
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without garbage collections: IR is kept, and looking at it again and again takes long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _execute(fn: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

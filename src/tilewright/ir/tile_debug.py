@@ -6,7 +6,8 @@ The text forms are those of MLIR locations and of Tile IR's `#cuda_tile.di_*` at
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.ir.core import Attribute
 
@@ -73,7 +74,10 @@ class CallSiteLoc(Attribute):
 
 @dataclass(frozen=True, slots=True)
 class FusedLoc(Attribute):
+    """Several places of one operation; `metadata` says why they are one."""
+
     parts: tuple[Attribute, ...]
+    metadata: Any = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

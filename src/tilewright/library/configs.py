@@ -185,6 +185,7 @@ def sm90_refusal(problem: GemmProblem, target: Target, config: Sm90GemmConfig) -
             f"{' and '.join(x for x in work if work[x])}, at most 128 do; use a smaller tile"
         )
     reason = _refused_operands(problem, config) or _refused_config(config, target)
+    reason = reason or _refused_registers(problem, config)
     if reason is None and config.split_k > -(-problem.k // config.tile_shape_mnk[2]):
         return f"split_k = {config.split_k} is more than the k tiles of K = {problem.k}"
     return reason
@@ -315,6 +316,24 @@ def _refused_sharing(config: Sm90GemmConfig, target: Target) -> str | None:
     if config.reduction == "cluster":
         return "scheduler 'stream_k': reduction 'cluster' is for the equal parts of a split_k"
     return None
+
+
+def _refused_registers(problem: GemmProblem, config: Sm90GemmConfig) -> str | None:
+    """None, or what has too few registers beside a ping-pong turn, as ptxas has shown."""
+    if config.schedule != "pingpong" or config.reduction != "parallel":
+        return None
+    what, most = "", config.accumulators
+    if config.scheduler == "stream_k" and problem.c:
+        what, most = "scheduler 'stream_k' with a C", 112
+    elif config.split_k > 1 and config.epilogue == "direct":
+        what, most = "a split_k with epilogue 'direct'", 128
+    if config.accumulators <= most:
+        return None
+    return (
+        f"{config.accumulators} accumulator registers per thread leave too few for schedule "
+        f"'pingpong', reduction 'parallel' and {what}, at most {most} do; use another reduction "
+        "or a smaller tile"
+    )
 
 
 def _refused_multicast(config: Sm90GemmConfig) -> str | None:

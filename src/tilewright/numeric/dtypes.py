@@ -116,8 +116,10 @@ class DType:
     @property
     def min(self) -> float | int:
         """Lowest finite value (not the smallest positive): the lower end of the range."""
+        if self.is_float and not self.is_signed:  # e8m0 has no zero
+            return 0.0 if self.mantissa_bits else self.smallest_normal
         if self.is_float:
-            return -self.max if self.is_signed else self.smallest_normal
+            return -self.max
         return -(1 << (self.bits - 1)) if self.kind == "int" else 0
 
     @property

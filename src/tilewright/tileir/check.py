@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.errors import Loc, VerifyError
 from tilewright.ir.core import Block
@@ -58,7 +58,8 @@ def check_bytecode(
     """
     try:
         block = read_bytecode(data, name)
-        warnings = verify(block, options)
+        version = max(options.version, (data[8], data[9]))
+        warnings = verify(block, replace(options, version=version))
     except VerifyError as error:
         at_byte = error.message.startswith(f"{name}: byte ")
         return Report(None, (error.message if at_byte else f"{name}: error: {error.message}",))

@@ -45,16 +45,15 @@ class Extents:
         if id(value) in self._known:
             depth, parts = self._known[id(value)]
             return depth, 0, parts
+        inner: list[Any] = []
         if isinstance(value, tuple | list):
-            parts = list(value)
+            inner = list(value)
         elif isinstance(value, dict):
-            parts = list(value.values())
+            inner = list(value.values())
         elif is_dataclass(value):
-            parts = [getattr(value, field.name) for field in fields(value)]
-        else:
-            return 1, 1, 0
+            inner = [getattr(value, field.name) for field in fields(value)]
         depth, own, shared = 0, 1, 0
-        for part in parts:
+        for part in inner:
             if part is None or isinstance(part, int | str):
                 own += 1
                 continue

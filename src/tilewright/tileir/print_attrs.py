@@ -26,6 +26,7 @@ from tilewright.ir.tile_debug import (
     FileLoc,
     FusedLoc,
     NameLoc,
+    UnknownLoc,
 )
 from tilewright.ir.tile_types import DIALECT, ForeignType, TileType, spelled
 from tilewright.tileir.literals import dense_text
@@ -108,11 +109,15 @@ class LocationPrinter:
         if isinstance(location, FileLoc):
             return f"{escape(location.file)}:{location.line}:{location.column}"
         if isinstance(location, NameLoc):
-            return f"{escape(location.name)}({self._place(location.child)})"
+            known = not isinstance(location.child, UnknownLoc)
+            child = f"({self._place(location.child)})" if known else ""
+            return escape(location.name) + child
         if isinstance(location, CallSiteLoc):
             return f"callsite({self._inner(location.callee)} at {self._inner(location.caller)})"
         if isinstance(location, FusedLoc):
-            return "fused[" + ", ".join(map(self._place, location.parts)) + "]"
+            why = location.metadata
+            shown = "" if why is None else f"<{attribute_text(why)}>"
+            return f"fused{shown}[" + ", ".join(map(self._place, location.parts)) + "]"
         return self._alias(location) if isinstance(location, DILoc) else "unknown"
 
     def _inner(self, location: Attribute) -> str:

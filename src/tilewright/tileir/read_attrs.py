@@ -368,15 +368,16 @@ class AttrReader:
 
     def _fused(self) -> FusedLoc:
         cursor = self.cursor
+        metadata = None
         if cursor.accept("<"):
-            self.attribute()
+            metadata = self.attribute()
             cursor.expect(">")
         cursor.expect("[")
         parts = [self._place()]
         while cursor.accept(","):
             parts.append(self._place())
         cursor.expect("]")
-        return FusedLoc(tuple(parts))
+        return FusedLoc(tuple(parts), metadata)
 
     def _location_of(self, found: Any, at: int) -> Attribute:
         if not isinstance(found, UnknownLoc | FileLoc | NameLoc | CallSiteLoc | FusedLoc | DILoc):

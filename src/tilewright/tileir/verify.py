@@ -31,11 +31,15 @@ from tilewright.tileir.verify_place import place_fault
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """`testing` admits `testing$func`; hints that nobody knows can be warnings or errors."""
+    """`testing` admits `testing$func`; hints that nobody knows can be warnings or errors.
+
+    `version` is the dialect's: 13.4 admits what 13.3 refuses (`FToF.check_in`).
+    """
 
     testing: bool = False
     warn_hints: bool = False
     error_hints: bool = False
+    version: tuple[int, int] = (13, 3)
 
 
 DEFAULT = VerifyOptions()
@@ -117,7 +121,7 @@ def _verify_declared(op: TileOp, state: _State) -> None:
         or _result_fault(op)
         or _agreement_fault(op)
         or place_fault(op, state.parents)
-        or op.check()
+        or op.check_in(state.options.version)
     )
     if problem:
         raise _error(op, problem)

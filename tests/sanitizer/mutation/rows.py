@@ -26,7 +26,7 @@ from tilewright.sim.options import SimOptions
 
 MAX_STEPS = 40_000
 """Of a run: mutants may never end."""
-POLLING = 12_000
+POLLING = 16_000
 """The same of rows whose blocks poll: endless loops take longer there."""
 
 

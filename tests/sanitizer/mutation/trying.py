@@ -40,13 +40,17 @@ def attempt(
 ) -> Iterator[tuple[Key, bool]]:
     """Each wanted mutant of a row, and whether the checks object to it; not to the row itself."""
     kernel = trial(row.name)
-    clean = kernel.findings(SEEDS)
-    assert not clean, f"{row.name}: {clean[0]}"
+    checked = False
     for key, mutant in mutants(row):
-        if wanted is None or wanted(*key):
-            with mutant.applied():
-                found = bool(kernel.findings(SEEDS))
-            yield key, found
+        if wanted is not None and not wanted(*key):
+            continue
+        if not checked:
+            clean = kernel.findings(SEEDS)
+            assert not clean, f"{row.name}: {clean[0]}"
+            checked = True
+        with mutant.applied():
+            found = bool(kernel.findings(SEEDS))
+        yield key, found
 
 
 def known(site: Site, schedule: str) -> Known | None:

@@ -9,6 +9,7 @@ import pytest
 from tile_harness import found, load, run
 
 from tilewright.numeric.dtypes import BOOL, F16, F32, F64, I8, I32, I64
+from tilewright.tileir.check import load_text
 from tilewright.tileir.interpret.machine import Options, interpret
 from tilewright.tileir.interpret.printf import formatted
 
@@ -103,3 +104,10 @@ def test_promises_about_addresses() -> None:
     found_ = interpret(load(text), "k", (1, 1, 1), [shifted], options=options).findings
     assert [f.kind for f in found_] == ["assume", "assume"]
     assert "its base is 0x7f" in found_[1].message
+
+
+def test_pointers_print_as_addresses() -> None:
+    line = '%t = print_tko "%llx", %p : tile<ptr<f32>> -> token'
+    block = load_text(f"cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>) {{ {line} }} }}")
+    report = interpret(block, "k", (1, 1, 1), [np.zeros(4, np.float32)])
+    assert int(report.printed[0], 16) > 0

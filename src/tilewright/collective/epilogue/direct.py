@@ -14,6 +14,9 @@ from tilewright.lang import cute
 from tilewright.lang.ranges import range_constexpr
 from tilewright.layout.int_tuple import flatten_tuple
 
+STEP = 8
+"""Elements of a thread that are computed together where tensors are loaded."""
+
 
 class DirectStore:
     """Stores a thread's accumulators of a `tile` (rows, columns) of D (M,N,L).
@@ -32,11 +35,17 @@ class DirectStore:
         order = store_order(part, self.thr_mma.partition_C(cute.make_identity_tensor(self.shape)))
         own, values = in_order(part, order), in_order(acc, order)
         fused = self.fusion.tile(self.thr_mma, self.shape, place, inside, order)
-        width = neighbours(own, cute.size(values))
-        step = max(width, 2)
-        for i in range_constexpr(0, cute.size(values), step):
+        count = cute.size(values)
+        width = neighbours(own, count)
+        # More at a time where tensors are loaded: what a column has in common is loaded once.
+        step = math.gcd(max(width, STEP if len(fused.parts) > 0 else 2), count)
+        together = width if width > 1 else step
+        for i in range_constexpr(0, count, step):
             out = fused.apply(cute.local_tile(values, (step,), (i // step,)).load(), i)
-            self.store(out.to(self.mD.element_type), own, fused.coords, i, width)
+            out = out.reshape((together, step // together))
+            for x in range_constexpr(step // together):
+                at = i + x * together
+                self.store(out[None, x].to(self.mD.element_type), own, fused.coords, at, width)
 
     @cute.jit
     def store(self, out: Any, own: Any, coords: Any, first: Any, width: Any) -> None:
@@ -69,12 +78,11 @@ def store_order(part: Any, coords: Any) -> Any:
     >>> print(store_order(own, cute.make_identity_tensor((2, 4))))
     ((4,2),):((2,1),)
     """
-    layout = getattr(part, "layout", part)
-    shape, stride = flatten_tuple(layout.shape), flatten_tuple(layout.stride)
+    layout, places = (getattr(x, "layout", x) for x in (part, coords))
+    shape, stride, axis = map(flatten_tuple, (layout.shape, layout.stride, places.stride))
     own = [i for i, n in enumerate(shape) if n > 1]
-    axes = {i: flatten_tuple(coords.layout.stride)[i].path[0] for i in own}
     first = next((i for i in own if type(stride[i]) is int and stride[i] == 1), None)
-    leaves = sorted(own, key=lambda i: (i != first, axes[i]))
+    leaves = sorted(own, key=lambda i: (i != first, axis[i].path[0]))
     if leaves == own:
         return None
     steps = [math.prod(shape[:i]) for i in leaves]

@@ -257,4 +257,11 @@ def refused_config(target: Target, config: Sm80GemmConfig) -> str | None:
     accumulators = bm * bn // config.threads
     if accumulators > 128:
         return f"tile {bm}x{bn} needs {accumulators} accumulators per thread; use 128x128 or less"
+    by_elements = ELEMENT_BYTES in (config.a_bytes, config.b_bytes)
+    if accumulators > 64 and config.threads == 32 and by_elements:
+        return (
+            f"tile {bm}x{bn}: {accumulators} accumulators per thread leave a single warp too few "
+            f"registers to copy {ELEMENT_BYTES} bytes at a time, at most 64 do; use more warps or "
+            "a smaller tile"
+        )
     return None

@@ -27,7 +27,7 @@ from tilewright.ir.tile_attrs import (
     TypeAttr,
     TypedAttr,
 )
-from tilewright.ir.tile_types import TOKEN, FunctionType, NumberType, TileIrType
+from tilewright.ir.tile_types import TOKEN, FunctionType, NumberType, TileIrType, TileType
 from tilewright.tileir.bytecode import encoding as e
 from tilewright.tileir.bytecode.cursor import ByteCursor
 from tilewright.tileir.bytecode.sections import Sections, TablesReader
@@ -122,6 +122,10 @@ class _Reader:
         signature = self.tables.type(cursor)
         if not isinstance(signature, FunctionType):
             raise cursor.error(f"a function of type {signature}", start)
+        for number, t in enumerate(signature.inputs):
+            if not isinstance(t, TileType) or t.rank:
+                problem = f"parameter {number} of an entry is {t}, expected a scalar tile"
+                raise cursor.error(problem, start)
         flags = cursor.byte("a function's flags")
         if flags & ~(e.F_PRIVATE | e.F_KERNEL | e.F_HINTS) or not flags & e.F_KERNEL:
             raise cursor.error(f"a function's flags are {flags:#x}, expected those of a kernel")
@@ -320,8 +324,9 @@ class _Reader:
         return TypedAttr(number_text(bits << t.row.pad_bits, t), t)
 
     def _hints(self, cursor: ByteCursor) -> HintsAttr:
-        found = []
+        found: list[tuple[str, tuple[tuple[str, int | bool | str], ...]]] = []
         for _ in range(cursor.count("hints")):
+            start = cursor.at
             arch = self.tables.string(cursor)
             if cursor.varint("an attribute's tag") != e.A_DICTIONARY:
                 raise cursor.error("the hints of an architecture are not a dictionary")
@@ -329,6 +334,8 @@ class _Reader:
                 (self.tables.string(cursor), self._hint(cursor))
                 for _ in range(cursor.count("hints"))
             ]
+            if len(dict(pairs)) < len(pairs) or any(arch == other for other, _ in found):
+                raise cursor.error(f"a hint of {arch} is given twice", start)
             found.append((arch, tuple(pairs)))
         return HintsAttr(tuple(found))
 

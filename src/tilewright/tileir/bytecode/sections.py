@@ -314,7 +314,14 @@ class DebugReader:
             return None
         where = self.offsets[function - 1] + number
         index = self.indices[where] if where < len(self.indices) else 0
-        return self._attribute(index, at) if index else None
+        if not index:
+            return None
+        return self._location(self._attribute(index, at), at, at.at)
+
+    def _location(self, found: Attribute, at: ByteCursor, start: int) -> Attribute:
+        if not isinstance(found, DILoc | CallSiteLoc):
+            raise at.error(f"a {type(found).__name__}, expected a location", start)
+        return found
 
     def _attribute(self, index: int, at: ByteCursor) -> Attribute:
         if index not in self.known:
@@ -330,8 +337,11 @@ class DebugReader:
         return found
 
     def _place(self, entry: ByteCursor) -> Attribute:
+        start = entry.at
         index = entry.varint("a debug attribute's index")
-        return self._attribute(index, entry) if index else UnknownLoc()
+        if not index:
+            return UnknownLoc()
+        return self._location(self._attribute(index, entry), entry, start)
 
     def _scope(self, entry: ByteCursor) -> DISubprogram | DILexicalBlock:
         found = self._of(entry, Attribute)

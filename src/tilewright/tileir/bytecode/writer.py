@@ -259,8 +259,10 @@ class _Writer:
         return out
 
     def _use(self, value: Value) -> bytes:
-        if value not in self.indices:  # print_tko's token, which old versions do not have
-            self.tables.needs((13, 2), f"the token of '{PrintTko.name}'")
+        if value not in self.indices:
+            if isinstance(value.owner, PrintTko):  # old versions do not have its token
+                self.tables.needs((13, 2), f"the token of '{PrintTko.name}'")
+            raise VerifyError(f"a {spelled(value.type)} is used where it is not known")
         return e.varint(self.indices[value])
 
     # --- attributes -----------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import numpy as np
 from tilewright.ir.ops.tile import memory, module
 from tilewright.ir.ops.tile.base import TileOp, tile_type
 from tilewright.ir.tile_attrs import Bounded, DivBy, SameElements
-from tilewright.ir.tile_types import NumberType, TensorViewType
+from tilewright.ir.tile_types import NumberType, PointerType, TensorViewType
+from tilewright.numeric.dtypes import I64
 from tilewright.tileir.interpret.printf import formatted
 from tilewright.tileir.interpret.scope import Compile, Frame, Scope, Step
 from tilewright.tileir.interpret.tokens import NO_TOKEN
@@ -20,7 +21,10 @@ from tilewright.tileir.interpret.values import as_signed, row_of
 def _print(op: Any, scope: Scope) -> Step:
     args, token = scope.slots(op.args), scope.maybe(op.token)
     out = scope.slot(op.result_token)
-    rows = [row_of(v.type) for v in op.args]
+    rows = [
+        I64 if isinstance(tile_type(v.type).element, PointerType) else row_of(v.type)
+        for v in op.args  # addresses are int64
+    ]
 
     def step(f: Frame) -> None:
         run, held = f[0], NO_TOKEN if token is None else f[token]

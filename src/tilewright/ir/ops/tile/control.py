@@ -95,6 +95,9 @@ class If(TileOp):
     assembly = "@if"
 
     def check(self) -> str | None:
+        for number, block in enumerate(self.regions):
+            if block.args:
+                return f"region #{number} should have no arguments"
         return view_fault("result type", [v.type for v in self.results])
 
     def check_regions(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.ir.core import operand, result
 from tilewright.ir.ops.tile.base import (
+    ALL_FLOAT_NAMES,
     ALL_FLOATS,
     I64S,
     IEEE,
@@ -12,6 +13,7 @@ from tilewright.ir.ops.tile.base import (
     NUMBERS4,
     POINTERS,
     TileOp,
+    Version,
     element_name,
     enum_attr,
     flag,
@@ -82,6 +84,17 @@ class TruncI(TileOp):
         return None if narrower else "truncating to larger or identical integer"
 
 
+_NARROW = ("f8E4M3FN", "f8E5M2", "f4E2M1FN")
+DIRECTED = {
+    "f64": ALL_FLOAT_NAMES,
+    "f32": tuple(name for name in ALL_FLOAT_NAMES if name != "f8E8M0FNU"),
+    "tf32": ("f16", "bf16", *_NARROW, "fnv8E5M3FNU"),
+    "bf16": (*_NARROW, "fnv8E5M3FNU"),
+    "f16": _NARROW,
+}
+"""To what, from what 13.4 also converts upwards and downwards; to all of these, toward zero."""
+
+
 class FToF(TileOp):
     name = "cuda_tile.ftof"
     opcode = 0x2A
@@ -104,6 +117,14 @@ class FToF(TileOp):
         elif self.rounding_mode != "nearest_even":
             return "invalid rounding mode specified. Only 'nearest_even' is supported"
         return None
+
+    def check_in(self, version: Version) -> str | None:
+        source, out = element_name(self.from_.type), element_name(self.to.type)
+        if version >= (13, 4) and source != out and out in DIRECTED:
+            mode = self.rounding_mode
+            if mode == "zero" or (mode in IEEE[2:] and source in DIRECTED[out]):
+                return None
+        return self.check()
 
 
 class FToI(TileOp):

@@ -1,0 +1,141 @@
+"""Whatever a kernel says it can run compiles without a spill, and the planner always finds some."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.arch.target import target
+from tilewright.library.configs import Sm90GemmConfig, sm90_refusal
+from tilewright.library.cpasync_config import Sm90CpAsyncConfig
+from tilewright.library.gemm import prepare_gemm, random_operands
+from tilewright.library.kernels import sm80_gemm, sm90_cpasync_gemm, sm90_gemm
+from tilewright.library.kernels.sm80_gemm import Sm80GemmConfig
+from tilewright.library.problem import GemmProblem
+from tilewright.library.registry import plan
+from tilewright.runtime import cuda_api
+
+H200 = target("sm_90a")
+IN_TURNS = Sm90GemmConfig((128, 128, 64), 3, store_boxes=1, schedule="pingpong")
+DIRECT = replace(IN_TURNS, epilogue="direct")
+TOGETHER = Sm90GemmConfig((256, 128, 64), 3, store_boxes=1)
+BY_ELEMENT = Sm90CpAsyncConfig((256, 128, 64), 3, 1, 2, 2)
+
+needs_nvrtc = pytest.mark.skipif(
+    cuda_api.nvrtc is None, reason="the cuda extra is not installed: no NVRTC"
+)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("config", "size", "d", "d_major", "c_major"),
+    [
+        (DIRECT, 256, "bf16", "M", ""),
+        (replace(DIRECT, tile_shape_mnk=(128, 160, 64)), 256, "f32", "M", ""),
+        (
+            replace(IN_TURNS, tile_shape_mnk=(128, 112, 64), scheduler="stream_k"),
+            256,
+            "bf16",
+            "N",
+            "M",
+        ),
+        (TOGETHER, 256, "bf16", "M", "M"),
+        (BY_ELEMENT, 255, "bf16", "M", ""),
+    ],
+    ids=str,
+)
+def test_the_addresses_of_columns_need_no_registers(
+    config: Any, size: int, d: str, d_major: str, c_major: str
+) -> None:
+    """128 accumulators of four rows, and D or C with M contiguous: an address for each column."""
+    problem = GemmProblem.packed(
+        size, size, 512, ab="bf16", d=d, d_major=d_major, with_c=bool(c_major), b_major="N"
+    )
+    a, b, c, out = random_operands(problem)
+    if c is not None:
+        c = np.asfortranarray(c) if c_major == "M" else np.ascontiguousarray(c)
+    bias = out[0].copy() if c is None and config is BY_ELEMENT else None
+    kernel = "sm90_cpasync_gemm" if config is BY_ELEMENT else "sm90_gemm"
+    prepared = prepare_gemm(
+        a, b, c, out=out, kernel=kernel, config=config, beta=float(c is not None), bias=bias
+    )
+    assert prepared.compiled is not None
+    cubin = prepared.compiled.cubin()
+    assert (cubin.warnings, cubin.spill_stores, cubin.spill_loads) == ((), 0, 0)
+
+
+PROBLEM = GemmProblem.packed(256, 256, 512, ab="bf16", d="bf16", with_c=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            replace(IN_TURNS, scheduler="stream_k"),
+            "128 accumulator registers per thread leave too few for schedule 'pingpong', "
+            "reduction 'parallel' and scheduler 'stream_k' with a C, at most 112 do; use another "
+            "reduction or a smaller tile",
+        ),
+        (replace(IN_TURNS, scheduler="stream_k", reduction="fast"), "None"),
+        (replace(IN_TURNS, scheduler="stream_k", tile_shape_mnk=(128, 64, 64)), "None"),
+        (replace(TOGETHER, scheduler="stream_k"), "None"),
+    ],
+    ids=str,
+)
+def test_a_c_beside_a_ping_pong_turn(config: Sm90GemmConfig, message: str) -> None:
+    assert str(sm90_refusal(PROBLEM, H200, config)) == message
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_a_direct_split_beside_a_ping_pong_turn(swap: bool) -> None:
+    problem = replace(PROBLEM, c=None)
+    config = replace(
+        DIRECT, tile_shape_mnk=(128, 192, 64), num_stages=2, split_k=2, swap_operands=swap
+    )
+    assert str(sm90_refusal(problem, H200, config)) == "with swapped operands: " * swap + (
+        "192 accumulator registers per thread leave too few for schedule 'pingpong', reduction "
+        "'parallel' and a split_k with epilogue 'direct', at most 128 do; use another reduction "
+        "or a smaller tile"
+    )
+    assert sm90_refusal(problem, H200, replace(config, reduction="serial")) is None
+    assert sm90_refusal(problem, H200, replace(config, tile_shape_mnk=(128, 128, 64))) is None
+
+
+def test_a_single_warp_that_copies_elements() -> None:
+    config = Sm80GemmConfig((32, 128, 64), warps=(1, 1), a_bytes=2, b_bytes=8)
+    assert sm80_gemm.can_implement(PROBLEM, H200, config) == (
+        "tile 32x128: 128 accumulators per thread leave a single warp too few registers to copy "
+        "2 bytes at a time, at most 64 do; use more warps or a smaller tile"
+    )
+    assert sm80_gemm.can_implement(PROBLEM, H200, replace(config, a_bytes=8)) is None
+    assert sm80_gemm.can_implement(PROBLEM, H200, replace(config, warps=(1, 2))) is None
+
+
+SIZES = [(1, 1, 1), (7, 9, 8), (16, 8192, 64), (4096, 8, 4096), (1000, 1000, 1001), (255, 513, 72)]
+ENDS: tuple[dict[str, Any], ...] = ({}, {"bias": True, "activation": "gelu"})
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("with_c", [False, True], ids=["", "C"])
+def test_a_plan_for_every_problem(size: tuple[int, int, int], with_c: bool) -> None:
+    """Each layout, batched or not, D rounded or not, with and without a fused end."""
+    layouts = itertools.product("KM", "KN", "NM", (1, 3), ("bf16", "f32"), ENDS)
+    for a_major, b_major, d_major, batch, d, end in layouts:
+        problem = GemmProblem.packed(
+            *size, ab="bf16", d=d, a_major=a_major, b_major=b_major, d_major=d_major,
+            with_c=with_c, batch=batch,
+        )  # fmt: skip
+        problem = replace(problem, **end)
+        chosen = plan(problem, H200)
+        assert chosen.kernel in ("sm90_gemm", "sm90_cpasync_gemm", "sm90_long_k_gemm")
+        # The others could do it too.
+        for kernel in (sm90_cpasync_gemm, sm80_gemm):
+            config = kernel.default_config(problem, H200)
+            assert kernel.can_implement(problem, H200, config) is None
+        if all(x.align_bytes >= 16 for x in problem.inputs):
+            config = sm90_gemm.default_config(problem, H200)
+            assert sm90_gemm.can_implement(problem, H200, config) is None
