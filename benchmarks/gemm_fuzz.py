@@ -3,7 +3,7 @@
     PYTHONPATH=src python3 benchmarks/gemm_fuzz.py [--cases=2000] [--first=0] [--out=FILE]
 
 See `tilewright.profiler.gemm_fuzz`.  Each case is compiled, so that the cases are dealt out to
-processes, one for each two cores.  The seeds of failures are printed and stored; the exit status is
+processes, two fewer than there are cores.  The seeds of failures are printed and stored; the exit status is
 1 if there are any.
 """
 
@@ -38,7 +38,7 @@ def main() -> int:
     args = parser.parse_args()
     start = time.perf_counter()
     seeds = range(args.first, args.first + args.cases)
-    workers = max((os.cpu_count() or 2) // 2, 1)
+    workers = max((os.cpu_count() or 2) - 2, 1)
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=fresh) as pool:
         results = list(pool.map(run_seed, seeds, chunksize=8))

@@ -208,6 +208,16 @@ def test_tma_takes_whole_16_bytes_along_the_row(kit, tensor_map, dt, inner, at, 
     )
 
 
+@pytest.mark.parametrize("at", [(-32, 8), (32, -1)])
+def test_a_tma_store_begins_inside(kit, tensor_map, at):
+    _, tensor, memory_ = tensor_2d(kit, tensor_map, "bf16", 40, 128, (32, 16))
+    report = store_box(kit, tensor, at, 1024, memory_)
+    assert report.findings[0].kind == "misaligned"
+    assert report.findings[0].message == (
+        f"a TMA store to coordinates {at}: a box that is stored begins at 0 or beyond"
+    )
+
+
 def test_tma_load_fills_what_is_outside_and_counts_it(kit, tensor_map):
     data, tensor, memory_ = tensor_2d(kit, tensor_map, "e4m3", 10, 466, (128, 8), pitch=480)
     got, report = load_box(kit, tensor, (384, 6), 1024, buffers=memory_)

@@ -225,7 +225,8 @@ def candidates(problem: GemmProblem, target: Target) -> Iterator[Sm90GemmConfig]
 def _fitting(problem: GemmProblem, target: Target) -> Iterator[Sm90GemmConfig]:
     """Tiles as wide as it takes to give all SMs equally much."""
     m, n, sms = problem.m, problem.n, target.sm_count
-    step = 8 if problem.b.major == "K" else 16
+    # Where N is contiguous, only whole swizzle atoms of 64 columns are fast.
+    step = 8 if problem.b.major == "K" else BOX
     if m <= BOX:
         width = -(-n // sms // step) * step
         # TMA is slow on rows outside of A: the tile has to be nearly full.
@@ -238,7 +239,8 @@ def _fitting(problem: GemmProblem, target: Target) -> Iterator[Sm90GemmConfig]:
         tiles = -(-m // 128) * -(-n // width) * problem.batch
         return -(-tiles // sms) * width
 
-    width = min(range(128 + step, 192, step), key=lambda w: (work(w), -w))
+    widths = [w for w in range(128, 193, step) if w not in (128, 192)]
+    width = min(widths, key=lambda w: (work(w), -w), default=128)
     if work(width) < min(work(128), work(192)):
         wide = Sm90GemmConfig((128, width, 64), 5, 8, schedule="pingpong")
         yield _fitted(wide, target)

@@ -202,7 +202,8 @@ def _usable(
     if problem:
         g.report("descriptor", problem, op, lane)
         return False
-    problem = tma.coordinate_problem(tensor, coords)
+    load = isinstance(op, copy.TmaLoad | copy.TmaLoadMulticast)
+    problem = tma.coordinate_problem(tensor, coords, load=load)
     if problem:
         g.report("misaligned", problem, op, lane)
         return False

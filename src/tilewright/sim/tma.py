@@ -14,10 +14,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from tilewright.arch.swizzle_mode import swizzle_mode
-from tilewright.numeric.convert import bits_to_storage, convert, storage_dtype
+from tilewright.numeric.convert import convert, storage_dtype
 from tilewright.numeric.dtypes import F32, TF32, dtype
-from tilewright.numeric.encode import encode
-from tilewright.numeric.packing import to_bytes
 from tilewright.sim.memory import GlobalMemory, Window
 from tilewright.sim.reductions import combiner
 from tilewright.sim.tensormap import TensorMap
@@ -74,12 +72,14 @@ def address_problem(tensor: TensorMap, address: int) -> str | None:
     return None
 
 
-def coordinate_problem(tensor: TensorMap, coords: tuple[int, ...]) -> str | None:
+def coordinate_problem(tensor: TensorMap, coords: tuple[int, ...], *, load: bool) -> str | None:
     """Why a box cannot lie at its coordinates, or None.
 
     On an H200 a copy whose innermost coordinate is not a multiple of 16 bytes ends the kernel with
-    an illegal instruction, whatever the swizzle; the other coordinates are free.
+    an illegal instruction, whatever the swizzle; so does a store with a negative coordinate.
     """
+    if not load and min(coords) < 0:
+        return f"a TMA store to coordinates {coords}: a box that is stored begins at 0 or beyond"
     first = coords[0] * dtype(tensor.dtype).storage_bits // 8
     if first % UNIT == 0:
         return None
@@ -106,6 +106,10 @@ def unit_rows(tensor: TensorMap, window: Window, address: int) -> Array | None:
     offsets = _unit_offsets(size // UNIT, tensor.swizzle, within)
     rows = (offsets + (address - within - window.start)) >> 4
     return None if int(rows.min()) < 0 or int(rows.max()) * UNIT + UNIT > window.data.size else rows
+
+
+OOB_NAN = np.array([0xF7, 0x7F], np.uint8)
+"""What an H200 writes outside of f16, bf16, f32 and tf32 tensors: a NaN in each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +200,7 @@ def load_box(
     t = dtype(tensor.dtype)
     box = np.zeros(_box_shape(tensor), np.uint8)
     if tensor.oob_nan and t.is_float:
-        nan = to_bytes(bits_to_storage(encode(np.array([np.nan]), t), t), t)
-        box[...] = np.tile(nan, box.shape[-1] // len(nan))
+        box[...] = np.tile(OOB_NAN, box.shape[-1] // len(OOB_NAN))
     part = inside(tensor, coords, store=False)
     if part is None:
         return box.reshape(-1), None
