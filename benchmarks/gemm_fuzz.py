@@ -3,8 +3,8 @@
     PYTHONPATH=src python3 benchmarks/gemm_fuzz.py [--cases=2000] [--first=0] [--out=FILE]
 
 See `tilewright.profiler.gemm_fuzz`.  Each case is compiled, so that the cases are dealt out to
-processes, two fewer than there are cores.  The seeds of failures are printed and stored; the exit status is
-1 if there are any.
+processes, two fewer than there are cores.  The seeds of failures are printed and stored; the exit
+status is 1 if there are any.
 """
 
 from __future__ import annotations

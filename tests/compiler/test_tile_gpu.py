@@ -239,6 +239,7 @@ def test_tileiras_compiles_what_is_captured(kernel):
 
 
 @pytest.mark.gpu("sm_90a")
+@pytest.mark.skipif(not shutil.which("tileiras"), reason="tileiras is not installed")
 def test_results_on_a_gpu_are_the_interpreters():
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((200, 96), (96, 130)))

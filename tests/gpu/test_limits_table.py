@@ -33,7 +33,9 @@ def test_dates_are_those_of_the_stored_run() -> None:
     for limit, test, when in rows():
         named = files(test)
         assert named, limit
-        ran = all(f in result["files"] for f in named) and not result["failed"]
+        modules = {f.removesuffix(".py").replace("/", ".") for f in named}
+        bad = [x["test"] for x in result["failed"] if any(x["test"].startswith(m) for m in modules)]
+        ran = all(f in result["files"] for f in named) and not bad
         assert when == (day if ran else "not yet"), f"{limit}: say {day if ran else 'not yet'!r}"
 
 

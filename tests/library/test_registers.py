@@ -83,10 +83,16 @@ PROBLEM = GemmProblem.packed(256, 256, 512, ab="bf16", d="bf16", with_c=True)
         (replace(IN_TURNS, scheduler="stream_k", reduction="fast"), "None"),
         (replace(IN_TURNS, scheduler="stream_k", tile_shape_mnk=(128, 64, 64)), "None"),
         (replace(TOGETHER, scheduler="stream_k"), "None"),
+        (
+            replace(TOGETHER, scheduler="stream_k", reduction="fast", epilogue="direct"),
+            "128 accumulator registers per thread leave too few for scheduler 'stream_k', "
+            "reduction 'fast' and epilogue 'direct' with a C, at most 80 do; use another reduction "
+            "or a smaller tile",
+        ),
     ],
     ids=str,
 )
-def test_a_c_beside_a_ping_pong_turn(config: Sm90GemmConfig, message: str) -> None:
+def test_a_c_beside_shared_tiles(config: Sm90GemmConfig, message: str) -> None:
     assert str(sm90_refusal(PROBLEM, H200, config)) == message
 
 

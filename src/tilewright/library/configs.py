@@ -319,20 +319,22 @@ def _refused_sharing(config: Sm90GemmConfig, target: Target) -> str | None:
 
 
 def _refused_registers(problem: GemmProblem, config: Sm90GemmConfig) -> str | None:
-    """None, or what has too few registers beside a ping-pong turn, as ptxas has shown."""
-    if config.schedule != "pingpong" or config.reduction != "parallel":
-        return None
+    """None, or what ptxas has shown to have too few registers."""
     what, most = "", config.accumulators
-    if config.scheduler == "stream_k" and problem.c:
-        what, most = "scheduler 'stream_k' with a C", 112
-    elif config.split_k > 1 and config.epilogue == "direct":
-        what, most = "a split_k with epilogue 'direct'", 128
+    streams, direct = config.scheduler == "stream_k", config.epilogue == "direct"
+    if config.schedule == "pingpong" and config.reduction == "parallel":
+        turn = "schedule 'pingpong', reduction 'parallel' and"
+        if streams and problem.c:
+            what, most = f"{turn} scheduler 'stream_k' with a C", 112
+        elif config.split_k > 1 and direct:
+            what, most = f"{turn} a split_k with epilogue 'direct'", 128
+    elif streams and direct and problem.c and config.reduction == "fast":
+        what, most = "scheduler 'stream_k', reduction 'fast' and epilogue 'direct' with a C", 80
     if config.accumulators <= most:
         return None
     return (
-        f"{config.accumulators} accumulator registers per thread leave too few for schedule "
-        f"'pingpong', reduction 'parallel' and {what}, at most {most} do; use another reduction "
-        "or a smaller tile"
+        f"{config.accumulators} accumulator registers per thread leave too few for {what}, at most "
+        f"{most} do; use another reduction or a smaller tile"
     )
 
 
