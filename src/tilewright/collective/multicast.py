@@ -20,7 +20,7 @@ class Multicast:
     """A block's place in a cluster of `shape` (along M, along N) blocks.  Ranks count along M."""
 
     def __init__(self, shape: tuple[int, int], rank: Any) -> None:
-        self.shape, self.rank = shape, rank
+        self.shape = shape
         self.m, self.n = rank % shape[0], rank // shape[0]
 
     def mask_a(self) -> Uint16 | None:

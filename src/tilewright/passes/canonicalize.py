@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from tilewright.ir.core import Block, Effect, Func, Module, Op, Value, replace_uses
+from tilewright.ir.merge import merge_equal
 from tilewright.ir.ops.arith import Constant
 from tilewright.ir.ops.control import For, If
 
@@ -23,28 +24,8 @@ def canonicalize(module: Module) -> None:
     """Applies the rules to every function."""
     for func in (*module.kernels.values(), *([module.host] if module.host else [])):
         _resolve_fixed(func)
-        _merge_equal(func.body, {})
+        merge_equal(func.body, _key)  # rule CSE
         _remove_dead(func)
-
-
-def _merge_equal(block: Block, known: dict[Key, Op]) -> None:
-    """Rule CSE.  `known` holds the pure operations of the enclosing blocks."""
-    here = dict(known)
-    mapping: dict[Value, Value] = {}
-    kept: list[Op] = []
-    for op in block.ops:
-        if mapping and any(v in mapping for v in op.operands):
-            op.operands = tuple(mapping.get(v, v) for v in op.operands)
-        if op.effect is Effect.PURE and not op.regions:
-            twin = here.setdefault(_key(op), op)
-            if twin is not op:
-                mapping.update(zip(op.results, twin.results, strict=True))
-                continue
-        kept.append(op)
-        for inner in op.regions:
-            replace_uses(inner, mapping)
-            _merge_equal(inner, here)
-    block.ops = kept
 
 
 def _key(op: Op) -> Key:

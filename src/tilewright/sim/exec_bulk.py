@@ -14,7 +14,7 @@ from tilewright.sim.access import codec
 from tilewright.sim.barriers import MBarrier
 from tilewright.sim.copies import open_bulk_group
 from tilewright.sim.dsmem import check_alive, cta_of
-from tilewright.sim.exec_copy import lane_value
+from tilewright.sim.exec_copy import bytes_arrived, lane_value
 from tilewright.sim.exec_sync import find_barrier, lanes_of, parts
 from tilewright.sim.group import Group
 from tilewright.sim.inflight import BulkStore
@@ -167,12 +167,7 @@ def _copy_into(
         window.data[rows] = source
         assert window.init is not None, "shared memory tracks what was written"
         window.init[rows] = 1
-        run.counters.tma_loaded += size
-        if run.watch is not None:
-            run.watch.tma_loaded(event)
-        wrong = barrier.complete_bytes(size)
-        if wrong:
-            g.report("barrier", wrong, op, lane)
+        bytes_arrived(g, op, lane, barrier, size, event)
 
     cta.cluster.issue(finish, cta, "a bulk copy", op)
 

@@ -261,14 +261,20 @@ def _load_into(
         window = cta.smem
         window.rows(tma.UNIT)[1][rows] = data.view(np.complex128)
         window.init_rows(tma.UNIT)[rows] = 0x0101010101010101
-        run.counters.tma_loaded += size
-        if run.watch is not None:
-            run.watch.tma_loaded(event)
-        wrong = barrier.complete_bytes(size)
-        if wrong:
-            g.report("barrier", wrong, op, lane)
+        bytes_arrived(g, op, lane, barrier, size, event)
 
     cta.cluster.issue(finish, cta, "a TMA load", op)
+
+
+def bytes_arrived(g: Group, op: Op, lane: int, barrier: Any, size: int, event: Any) -> None:
+    """An engine's load has landed: it is counted, watched, and completes bytes of its barrier."""
+    run = g.run
+    run.counters.tma_loaded += size
+    if run.watch is not None:
+        run.watch.tma_loaded(event)
+    wrong = barrier.complete_bytes(size)
+    if wrong:
+        g.report("barrier", wrong, op, lane)
 
 
 @executes(copy.TmaLoad, copy.TmaLoadMulticast)

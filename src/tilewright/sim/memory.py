@@ -13,13 +13,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import LaunchError
+from tilewright.ir.addresses import FIRST_ADDRESS, GUARD, PAGE, describe_address
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-PAGE = 4096
-GUARD = 1 << 20
-"""Unmapped bytes between two buffers, so that an index slightly too large hits nothing."""
-FIRST_ADDRESS = 0x7F00_0000_0000
 SHARED_BASE = 1024
 """Where dynamic shared memory begins in the shared window (Hopper keeps the first KiB)."""
 RANK_SHIFT = 24
@@ -141,21 +138,7 @@ class GlobalMemory:
         >>> memory.describe(memory.map(np.zeros(64, np.uint8), "x", 0) + 70)
         '6 bytes behind the end of x (64 bytes)'
         """
-        best = "no buffer is mapped"
-        distance = -1
-        for w in self._windows:
-            before, behind = w.start - address, address - w.end
-            size = f"{w.name} ({w.data.size} bytes)"
-            if before <= 0 and behind < 0:
-                return f"byte {-before} of {size}"
-            gap, text = (
-                (before, f"{before} bytes before the start of {size}")
-                if before > 0
-                else (behind, f"{behind} bytes behind the end of {size}")
-            )
-            if distance < 0 or gap < distance:
-                distance, best = gap, text
-        return best
+        return describe_address(address, ((x.name, x.start, x.data.size) for x in self._windows))
 
 
 def shared_window(size: int, rank: int) -> Window:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from tilewright.ir.core import Block, Effect, Op, Value, count_uses, replace_uses
+from tilewright.ir.core import Block, Effect, Op, Value, count_uses
+from tilewright.ir.merge import merge_equal
 from tilewright.ir.ops.tile.base import TileOp
 from tilewright.ir.ops.tile.control import If, Yield
 from tilewright.lang.tile.tokens import acquires
@@ -18,31 +19,14 @@ Key = tuple[Hashable, ...]
 
 def simplify(body: Block) -> None:
     """Applies the rules to an entry's body."""
-    _merge(body, {})
+    merge_equal(body, _key)  # rule CSE
     while _sweep(body, count_uses(body)):
         pass
 
 
-def _merge(block: Block, known: dict[Key, Op]) -> None:
-    """Rule CSE; `known` holds the operations of the enclosing blocks."""
-    here = dict(known)
-    mapping: dict[Value, Value] = {}
-    kept: list[Op] = []
-    for op in block.ops:
-        if mapping and any(v in mapping for v in op.operands):
-            op.operands = tuple(mapping.get(v, v) for v in op.operands)
-        if op.effect is Effect.PURE and not op.regions:
-            types = tuple(v.type for v in op.results)
-            key = (op.name, op.operands, tuple(op.attrs.items()), types)
-            twin = here.setdefault(key, op)
-            if twin is not op:
-                mapping.update(zip(op.results, twin.results, strict=True))
-                continue
-        kept.append(op)
-        for inner in op.regions:
-            replace_uses(inner, mapping)
-            _merge(inner, here)
-    block.ops = kept
+def _key(op: Op) -> Key:
+    types = tuple(v.type for v in op.results)
+    return (op.name, op.operands, tuple(op.attrs.items()), types)
 
 
 def _removable(op: Op) -> bool:

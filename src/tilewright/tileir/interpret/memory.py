@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import LaunchError
+from tilewright.ir.addresses import FIRST_ADDRESS, GUARD, PAGE, describe_address
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-PAGE = 4096
-GUARD = 1 << 20
-"""Unmapped bytes between two buffers, so that an index slightly too large hits nothing."""
-FIRST_ADDRESS = 0x7F00_0000_0000
 
 
 class Buffer:
@@ -146,18 +143,4 @@ class Memory:
 
     def describe(self, address: int) -> str:
         """Where an address lies in relation to the nearest buffer."""
-        best = "no buffer is mapped"
-        distance = -1
-        for b in self._buffers:
-            before, behind = b.start - address, address - b.end
-            size = f"{b.name} ({b.data.size} bytes)"
-            if before <= 0 and behind < 0:
-                return f"byte {-before} of {size}"
-            gap, text = (
-                (before, f"{before} bytes before the start of {size}")
-                if before > 0
-                else (behind, f"{behind} bytes behind the end of {size}")
-            )
-            if distance < 0 or gap < distance:
-                distance, best = gap, text
-        return best
+        return describe_address(address, ((x.name, x.start, x.data.size) for x in self._buffers))
