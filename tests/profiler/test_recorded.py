@@ -84,8 +84,8 @@ def test_waits_that_are_recorded_are_those_that_are_drawn(hopper: SideBySide) ->
             if span.kind == "wait" and span.label == "mbarrier.wait":
                 assert any(
                     e.site.op == span.label
-                    and abs(e.begin - span.start) <= 2
-                    and abs(e.end - span.end) <= 2
+                    and abs(e.begin - span.start) < 3  # events are in whole clocks
+                    and abs(e.end - span.end) < 3
                     for e in events
                 ), (warp, span)
 

@@ -8,7 +8,7 @@ from engine_checks import check, expect
 
 from tilewright import cute, dsl
 from tilewright.cute.nvgpu import cpasync
-from tilewright.dsl import Constexpr, Float32, Uint64, const_expr, range_constexpr
+from tilewright.dsl import Constexpr, Float32, Int32, Uint64, const_expr, range_constexpr
 from tilewright.utils import SmemAllocator
 
 ROWS, COLUMNS = 8, 32
@@ -142,3 +142,109 @@ def together(y: cute.Tensor, bug: Constexpr):
 def test_cluster_barrier_rounds(bug, found):
     report = check(together, np.zeros(32, np.float32), bug)
     assert {f.kind for f in report.findings} == found
+
+
+@cute.kernel
+def passed_kernel(x: cute.Tensor, y: cute.Tensor, bug: Constexpr):
+    """Each block writes to global memory and tells the other one, which reads it."""
+    tidx, _, _ = cute.arch.thread_idx()
+    rank = cute.arch.block_idx_in_cluster()
+    ready = SmemAllocator().allocate_array(Uint64, 1, label="ready")
+    if tidx == 0:
+        cute.arch.mbarrier_init(ready, 32)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    x[rank * 32 + tidx] = Float32(1.0)  # FAULT
+    if const_expr(bug != "writer"):
+        cute.arch.fence_acq_rel_cluster()
+    cute.arch.mbarrier_arrive(ready, rank ^ 1)
+    cute.arch.mbarrier_wait(ready, 0)
+    if const_expr(bug == "barrier"):
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+    elif const_expr(bug == "narrow"):
+        cute.arch.fence_acq_rel_cta()
+    elif const_expr(bug == "one thread"):
+        if tidx == 0:
+            cute.arch.fence_acq_rel_cluster()
+        cute.arch.sync_threads()
+    elif const_expr(bug != "reader" and bug != "overwrites"):
+        cute.arch.fence_acq_rel_cluster()
+    if const_expr(bug == "overwrites"):
+        x[(rank ^ 1) * 32 + tidx] = Float32(2.0)
+    else:
+        y[rank * 32 + tidx] = x[(rank ^ 1) * 32 + tidx]  # FAULT
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+
+
+@cute.jit
+def passed(x: cute.Tensor, y: cute.Tensor, bug: Constexpr):
+    passed_kernel(x, y, bug).launch(grid=2, block=32, cluster=(2, 1, 1))
+
+
+PASSED = np.zeros(64, np.float32), np.zeros(64, np.float32)
+
+
+@pytest.mark.parametrize("bug", ["writer", "reader", "narrow"])
+def test_global_memory_behind_an_mbarrier_needs_fences_on_both_sides(bug):
+    expect(passed, PASSED, bug, "race", check_global=True)
+
+
+@pytest.mark.parametrize("way", ["barrier", "one thread", "overwrites"])
+def test_a_barrier_hands_the_fence_of_the_reader_on_and_stores_need_none(way):
+    assert not check(passed, *PASSED, way, check_global=True).findings
+
+
+def test_the_report_names_the_cache():
+    (finding,) = check(passed, *PASSED, "reader", check_global=True).findings
+    assert finding.rule == (
+        "a wait for an mbarrier at which another block arrives is of the block's own scope: lines "
+        "of global memory may stay in its L1 cache; fence_acq_rel_cluster() comes behind the wait, "
+        "or the blocks meet at the cluster's barrier"
+    )
+
+
+@cute.kernel
+def relayed_kernel(x: cute.Tensor, flag: cute.Tensor, y: cute.Tensor, bug: Constexpr):
+    """The first cluster writes; of the second one, a block sees the flag and tells the other."""
+    tidx, _, _ = cute.arch.thread_idx()
+    block = cute.arch.block_idx()[0]
+    ready = SmemAllocator().allocate_array(Uint64, 1, label="ready")
+    if tidx == 0:
+        cute.arch.mbarrier_init(ready, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    if block == 0:
+        x[tidx] = Float32(1.0)  # FAULT
+        cute.arch.sync_threads()
+        if tidx == 0:
+            cute.arch.atomic_add(flag.iterator, Int32(1), sem="release")
+    elif block == 2:
+        if tidx == 0:
+            seen = Int32(0)
+            while seen == 0:
+                seen = cute.arch.atomic_add(flag.iterator, Int32(0), sem="acquire")
+            cute.arch.fence_acq_rel_cluster()
+            cute.arch.mbarrier_arrive(ready, 1)
+    elif block == 3:
+        cute.arch.mbarrier_wait(ready, 0)
+        if const_expr(bug == ""):
+            cute.arch.fence_acq_rel_cluster()
+        y[tidx] = x[tidx]  # FAULT
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+
+
+@cute.jit
+def relayed(x: cute.Tensor, flag: cute.Tensor, y: cute.Tensor, bug: Constexpr):
+    relayed_kernel(x, flag, y, bug).launch(grid=4, block=32, cluster=(2, 1, 1))
+
+
+def test_a_block_that_learns_of_another_cluster_by_an_mbarrier_fences_too():
+    args = np.zeros(32, np.float32), np.zeros(1, np.int32), np.zeros(32, np.float32)
+    expect(relayed, args, "reader", "race", check_global=True)
+    (finding,) = check(relayed, *args, "reader", check_global=True).findings
+    assert "lines of global memory may stay in its L1 cache" in finding.rule

@@ -238,3 +238,80 @@ def two_readers(x: cute.Tensor, out: cute.Tensor, ready: cute.Tensor, bug: Const
 def test_a_read_of_one_block_does_not_stand_for_that_of_another():
     args = np.zeros(32, np.float32), np.zeros(64, np.float32), np.zeros(4, np.int32)
     expect(two_readers, args, "one waited for", "race", check_global=True)
+
+
+@cute.kernel
+def relayed_kernel(
+    load: cute.CopyAtom, mX: cute.Tensor, x: cute.Tensor, flag: cute.Tensor, out: cute.Tensor,
+    bug: Constexpr,
+):  # fmt: skip
+    """Block 0 writes with ordinary stores and raises a flag; block 1 then loads by TMA."""
+    tidx, _, _ = cute.arch.thread_idx()
+    bidx, _, _ = cute.arch.block_idx()
+    smem = SmemAllocator()
+    layout = cute.make_layout((8, 32), stride=(32, 1))
+    s = smem.allocate_tensor(Float32, layout, 128, label="s")
+    ready = smem.allocate_array(Uint64, 1, label="ready")
+    if tidx == 0:
+        cute.arch.mbarrier_init(ready, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.sync_threads()
+    if bidx == 0:
+        for r in range_constexpr(8):
+            x[r, tidx] = Float32(2.0)  # FAULT
+        if const_expr(bug == ""):
+            cute.arch.fence_proxy("async")
+        elif const_expr(bug == "shared only"):
+            cute.arch.fence_proxy("async.shared")
+        cute.arch.sync_threads()
+        if tidx == 0:
+            cute.arch.atomic_add(flag.iterator, Int32(1), sem="release")
+    else:
+        g = cute.local_tile(mX, (8, 32), (0, None))
+        ts, tg = cpasync.tma_partition(
+            load, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
+        )
+        if tidx == 0:
+            if const_expr(bug == "too early"):
+                cute.arch.fence_proxy("async")
+            seen = Int32(0)
+            while seen == 0:
+                seen = cute.arch.atomic_add(flag.iterator, Int32(0), sem="acquire")
+            if const_expr(bug == "reader"):
+                cute.arch.fence_proxy("async")
+            cute.arch.mbarrier_arrive_and_expect_tx(ready, 1024)
+            cute.copy(load, tg[None, 0], ts, tma_bar_ptr=ready)  # FAULT
+        cute.arch.mbarrier_wait(ready, 0)
+        out[tidx] = s[0, tidx]
+
+
+@cute.jit
+def relayed(x: cute.Tensor, flag: cute.Tensor, out: cute.Tensor, bug: Constexpr):
+    layout = cute.make_layout((8, 32), stride=(32, 1))
+    load, mX = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, (8, 32))
+    relayed_kernel(load, mX, x, flag, out, bug).launch(grid=2, block=32)
+
+
+RELAYED = np.zeros((8, 32), np.float32), np.zeros(1, np.int32), np.zeros(32, np.float32)
+
+
+@pytest.mark.parametrize("bug", ["none", "shared only", "too early"])
+def test_another_block_loads_by_tma_what_ordinary_stores_have_written(bug):
+    expect(relayed, RELAYED, bug, "proxy_fence", check_global=True)
+
+
+def test_the_fence_may_be_on_either_side_of_the_flag():
+    assert not check(relayed, *RELAYED, "reader", check_global=True).findings
+
+
+def test_the_report_asks_for_the_fence_of_all_memory():
+    (finding,) = check(relayed, *RELAYED, "shared only", check_global=True).findings
+    assert finding.message == (
+        "byte 0 of x is read by TMA of block (1, 0, 0), thread 0 (warp 0, lane 0), and was written "
+        "by block (0, 0, 0), thread 0 (warp 0, lane 0): no proxy fence stands between the two"
+    )
+    assert finding.rule == (
+        "ordinary writes to global memory are ordered before accesses of the async proxy (TMA, "
+        "bulk copies) only by a fence.proxy.async for all memory (not .shared::cta) that the "
+        "writing thread executes after them, before the barrier or the flag that tells of them"
+    )

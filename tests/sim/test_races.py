@@ -8,7 +8,16 @@ import pytest
 from tilewright.ir.ops import arith, memory, sync
 from tilewright.numeric.dtypes import F32, I8, I32
 from tilewright.sim.machine import SimOptions
-from tilewright.sim.races.clocks import FENCED, SEEN, Board, Clock, Team
+from tilewright.sim.races.clocks import (
+    FENCED,
+    FENCED_ALL,
+    GLOBAL,
+    SEEN,
+    VISIBLE,
+    Board,
+    Clock,
+    Team,
+)
 from tilewright.sim.races.provenance import Provenance
 from tilewright.sim.races.shadow import Shadow
 
@@ -85,6 +94,48 @@ def test_columns_grow_for_barriers():
     team.release(row(0), board)
     team.acquire(row(5), board)
     assert team.of(row(5))[0].vec.shape[1] == team.columns
+
+
+def test_the_grid_in_front_has_a_column_of_its_own():
+    team = Team(0, 2, 32, Clock())
+    assert team.predecessor == team.threads
+    ended, board = Board(team.columns), Board(team.columns)
+    ended.vec[SEEN, team.predecessor] = 1
+    team.acquire(row(3), ended)
+    team.release(row(3), board)
+    team.acquire(row(40), board)
+    assert [int(k.vec[SEEN, team.predecessor]) for k in team.of(row(40))] == [1]
+    assert not any(k.vec[SEEN, team.predecessor] for k in team.of(row(4)))
+
+
+def test_a_release_to_another_block_shows_global_memory_after_a_fence_only():
+    team = Team(0, 2, 32, Clock())
+    weak, strong = Board(team.columns), Board(team.columns)
+    at = team.release(row(0), weak, weak=True)
+    assert (weak.vec[SEEN, 0], weak.vec[VISIBLE, 0], weak.vec[GLOBAL, 0]) == (at, 0, 0)
+    later = team.release(row(0), strong)
+    strong.vec[GLOBAL] = 0  # as an mbarrier hands it on
+    team.acquire(row(40), strong)
+    (before,) = team.of(row(40))
+    team.look_again(row(40))
+    (after,) = team.of(row(40))
+    assert (before.vec[VISIBLE, 0], before.vec[GLOBAL, 0]) == (later, 0)
+    assert after.vec[GLOBAL, 0] == later
+    team.look_again(row(40))
+    assert team.of(row(40)) == [after]  # nothing new: the same object
+
+
+def test_a_fence_for_all_memory_covers_what_is_known_of_other_clusters():
+    clock = Clock()
+    team, other = Team(0, 1, 32, clock), Team(1, 1, 32, clock)
+    told, board = Board(other.columns), Board(team.columns)
+    at = other.release(row(7), told)
+    board.far = {1: told.vec}
+    team.acquire(row(0), board)
+    team.fence(row(0), FENCED)
+    assert team.of(row(0))[0].far[1][FENCED_ALL, 7] == 0
+    team.fence(row(0), FENCED, FENCED_ALL)
+    assert team.of(row(0))[0].far[1][FENCED_ALL, 7] == at
 
 
 # -- cells ----------------------------------------------------------------------------------------

@@ -190,6 +190,7 @@ class Compiled:
             tuple(_for_simulator(a) for a in record.args),
             sm=self.target.sm,
             sm_count=self.target.sm_count,
+            pdl=record.pdl,
         )
 
     def _launch(self, taken: Arguments) -> None:

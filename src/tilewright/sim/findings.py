@@ -33,6 +33,7 @@ KINDS = {
     "proxy_fence": "generic writes that the async proxy reads without a fence between",
     "stale_phase": "a wait for an mbarrier that an old phase satisfied",
     "overflow": "an access outside of the shared allocation that its pointer comes from",
+    "grid_wait": "global memory touched by a grid launched with use_pdl before griddepcontrol.wait",
     "overrun": "a TMA store that writes the rest of the last 16 bytes of a row",
     "exit": "a block that exits while others of its cluster may still reach into it",
 }

@@ -57,6 +57,8 @@ class Launch:
     args: tuple[int | float | bool | TensorMap, ...] = ()
     sm: int = 90
     sm_count: int = 132
+    pdl: bool = False
+    """Launched with `use_pdl`: it may start before the grid in front of it has ended."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,15 @@ def _run(
         launch.block,
         launch.cluster,
         max(launch.smem_bytes, launch.kernel.smem_bytes),
+        launch.kernel.min_blocks,
     )
     run.chooser, run.watch = chooser, watch
     if options.check_races:
-        run.watch = RaceDetector(run, check_global=options.check_global)
+        run.watch = RaceDetector(
+            run,
+            check_global=options.check_global,
+            dependent=launch.kernel if launch.pdl else None,
+        )
     meter = CostMeter(program.ops, run.executed) if options.measure_costs else None
     trace = chooser.watcher if chooser is not None else None
     run.watchers = tuple(w for w in (*watchers, run.watch, meter, trace) if w is not None)

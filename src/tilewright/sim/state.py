@@ -40,6 +40,7 @@ class Run:
         block: Dim3,
         cluster: Dim3,
         smem_bytes: int,
+        min_blocks: int = 1,
     ) -> None:
         self.program = program
         self.memory = memory
@@ -48,6 +49,8 @@ class Run:
         self.block = block
         self.cluster = cluster
         self.smem_bytes = smem_bytes
+        self.min_blocks = min_blocks
+        """Blocks that share an SM at least, and its registers."""
         self.log = FindingLog(options.max_findings)
         self.counters = Counters()
         self.executed = [0] * len(program.steps)
@@ -153,7 +156,7 @@ class Cta:
         """Per thread, bulk store groups: the last one is open."""
         self.pipes: dict[int, WgmmaPipe] = {}
         """Per warpgroup."""
-        entry = min(REGISTERS // self.size // 8 * 8, 256)
+        entry = min(REGISTERS // (self.size * self.run.min_blocks) // 8 * 8, 256)
         self.register_pool = entry * 128 * (-(-self.size // 128))
         self.registers_of = [entry] * (-(-self.size // 128))
 

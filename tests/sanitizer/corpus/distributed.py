@@ -180,6 +180,30 @@ def arrival_of_block_scope(x, y, ok: Constexpr):
 
 
 @case(
+    "race",
+    mechanism="global memory of a peer is read behind an mbarrier, out of an L1 that has old lines",
+    arrays=[f32(64), f32(64)],
+    grid=2,
+    block=32,
+    cluster=2,
+    check_global=True,
+)
+@cute.kernel
+def global_memory_behind_an_mbarrier(x, y, ok: Constexpr):
+    at = arch.block_idx()[0] * 32 + arch.thread_idx()[0]
+    rank = arch.block_idx_in_cluster()
+    full = counted(32)
+    x[at] = Float32(1.0)  # FAULT
+    arch.fence_acq_rel_cluster()
+    arch.mbarrier_arrive(full, rank ^ 1)
+    arch.mbarrier_wait(full, 0)
+    if const_expr(ok):
+        arch.fence_acq_rel_cluster()
+    y[at] = x[at ^ 32]  # FAULT
+    cluster_sync()
+
+
+@case(
     "out_of_bounds",
     mechanism="the next block of the last one is beyond the cluster",
     arrays=[f32(64), f32(64)],

@@ -79,6 +79,12 @@ KNOWN = (
     Known("fence.acq_rel", "narrower", "cluster.py", "receive", 1, True, _ARRIVAL),
     Known("arith.cmp", "off by one", "cluster.py", "wait_until_read", 1, True, _FIRST_TILE),
     Known("if", "always", "cluster.py", "wait_until_read", 1, True, _FIRST_TILE),
+    # A block for each tile.
+    Known("mbarrier.arrive", "deleted", "pipeline.py", "consumer_release < finish", 1, True,
+          "all that is loaded has been loaded", ("warp-specialised", "unspecialised")),
+    Known("if", "always", "sm90_gemm.py", "start", 1, False,
+          "in the simulator a warpgroup initialises barriers at once, all with the same counts",
+          ("unspecialised",)),
     # No TMA, no cluster: the barriers are the block's own.
     Known("fence.mbarrier_init", "deleted", "sm90_cpasync_gemm.py", "sm90_cpasync_gemm_kernel", 1,
           True, "only threads of the block use the barriers, and sync_threads is there for those"),

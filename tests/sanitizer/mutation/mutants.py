@@ -1,6 +1,6 @@
 """Changes of a kernel that take away or weaken one thing that keeps it right.
 
-    deleted        a fence, wait, arrival, commit or barrier is not there
+    deleted        a fence, wait (griddepcontrol.wait too), arrival, commit or barrier is not there
     pending + 1    a wait for groups lets one more of them fly
     read only      a wait for bulk stores waits until their sources are read, no longer
     fewer bytes    a barrier is told of half of the bytes that TMA writes

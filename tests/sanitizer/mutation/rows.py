@@ -104,6 +104,7 @@ def _views(arguments: Any) -> Iterator[ArrayView]:
 
 _COOPERATIVE = Sm90GemmConfig((128, 64, 64), 3, store_boxes=1, max_ctas=2)
 _PINGPONG = Sm90GemmConfig((64, 64, 64), 3, store_boxes=1, max_ctas=1, schedule="pingpong")
+_CROWDED = replace(_COOPERATIVE, num_stages=2, schedule="warp_specialized", blocks_per_sm=3)
 _STREAMED = replace(_COOPERATIVE, scheduler="stream_k", max_ctas=3)
 _SM80 = Sm80GemmConfig((64, 64, 32), 3)
 _RAGGED = (200, 136, 264)
@@ -171,6 +172,9 @@ ROWS = (
         replace(_PINGPONG, swap_operands=True), call=_GELU),
     Row("ping-pong, direct", "sm90_gemm", "ping-pong", (133, 130, 200),
         replace(_PINGPONG, epilogue="direct")),
+    Row("warp-specialised", "sm90_gemm", "warp-specialised", (136, 72, 264), _CROWDED),
+    Row("unspecialised", "sm90_gemm", "unspecialised", (136, 72, 264),
+        replace(_CROWDED, schedule="unspecialized")),
     Row("any alignment", "sm90_cpasync_gemm", "cp.async, wgmma", (136, 72, 264),
         Sm90CpAsyncConfig((128, 64, 64), 4, 2, max_ctas=1)),
     Row("any alignment, odd", "sm90_cpasync_gemm", "cp.async, wgmma", (131, 67, 201),

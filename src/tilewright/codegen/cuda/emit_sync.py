@@ -104,6 +104,7 @@ def mbarrier_expect_tx(em: Emitter, op: sync.MBarrierExpectTx) -> None:
 @emits(sync.MBarrierWait)
 def mbarrier_wait(em: Emitter, op: sync.MBarrierWait) -> None:
     # NOTE: no trap in this loop: it would cost the kernel its setmaxnreg budget (C7512).
+    # The default is `.acquire.cta`; `.acquire.cluster` adds a CCTL.IVALL: it drops the L1.
     _mbarrier(
         em,
         op,

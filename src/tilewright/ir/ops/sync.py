@@ -105,9 +105,11 @@ class MBarrierExpectTx(Op):
 
 
 class MBarrierWait(Op):
-    """Waits until the phase of parity `parity` has completed (acquire).
+    """Waits until the phase of parity `parity` has completed (acquire, at the scope of the CTA).
 
-    A fresh barrier is in phase 0; waiting for parity 1 on it passes at once.
+    A fresh barrier is in phase 0; waiting for parity 1 on it passes at once.  Behind arrivals of
+    another CTA, global memory may still be read from old lines of the L1 cache, until a
+    `fence.acq_rel` of the cluster; shared memory may not.
     """
 
     name = "mbarrier.wait"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.sim.races.clocks import Board, Far, Rows, Team, far_join
+from tilewright.sim.races.clocks import GLOBAL, Board, Far, Rows, Team, cached, far_join
 from tilewright.sim.values import Array
 
 _ORDER = ("cta", "cluster", "gpu", "sys")
@@ -64,11 +64,17 @@ class Atomics:
             self._fenced[team.number, column] = _Release(team, cta, scope, board)
 
     def shown_to_cluster(self, team: Team, rows: Rows) -> Iterator[Board]:
-        """What the last fences of some threads, of the cluster or wider, have released."""
+        """What the last fences of some threads, of the cluster or wider, have released.
+
+        Who waits for their arrivals has to look at global memory anew: its lines may be in the L1.
+        """
         for column in _each(rows) if self._fenced else ():
             fenced = self._fenced.get((team.number, column))
             if fenced is not None and fenced.scope != "cta":
-                yield fenced.board
+                board = fenced.board.copy()
+                board.vec[GLOBAL] = 0
+                board.far = cached(board.far)
+                yield board
 
     def atomic(
         self, team: Team, g: Any, space: int, addresses: Array, columns: Array, op: Any

@@ -15,7 +15,9 @@ import numpy as np
 from tilewright.sim.races.clocks import (
     FENCED,
     FENCED_ALL,
+    GLOBAL,
     NEVER,
+    VISIBLE,
     WARP,
     Knowledge,
     Team,
@@ -27,7 +29,10 @@ from tilewright.sim.values import Array
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two accesses to one cell that nothing orders; `fence`: only their proxies are not."""
+    """Two accesses to one cell that nothing orders; `fence`: only their proxies are not.
+
+    `cached`: they are in order, but for what the L1 cache of the second one may still hold.
+    """
 
     first: Record
     first_column: int
@@ -35,6 +40,7 @@ class Conflict:
     second_column: int
     offset: int
     fence: bool = False
+    cached: bool = False
 
 
 Report = Callable[[Conflict], None]
@@ -111,7 +117,9 @@ def _against(
         return
     for number, knowledge in known:
         if not other.known(record.team, knowledge):
-            found = _exact(other, record, number, knowledge, where, other.order)
+            through_cache = record.kind == "read" and not record.asynchronous
+            row = VISIBLE if other.order == GLOBAL and not through_cache else other.order
+            found = _exact(other, record, number, knowledge, where, row)
             if found is not None:
                 report(found)
                 return
@@ -124,15 +132,16 @@ def _fenced(
     where: tuple[Array, int],
     report: Report,
 ) -> None:
-    """A generic write before an async access: the writer must fence, then be waited for."""
-    if other.team is not record.team:
-        return
+    """A generic write before an async access: the writer must fence, then be waited for.
+
+    Of another cluster's write, the fence of who has learnt of it counts as well.
+    """
     owner = record.shadow.owner
     counted = other.own == NOBODY and other.engine == "st.async"
     local = record.cta is owner and (other.cta is owner or counted)
     row = FENCED if local else FENCED_ALL
     for number, knowledge in known:
-        if not other.fenced(knowledge, row):
+        if not other.fenced(record.team, knowledge, row):
             found = _exact(other, record, number, knowledge, where, row)
             if found is not None:
                 report(found)
@@ -200,9 +209,20 @@ def _exact(
             guilty = who[(at == cells[i]) & (keys != ours[i])]
             offset = int(cells[i]) << record.shadow.shift
             return Conflict(
-                other, int(guilty[0]), record, int(columns[i]), offset, fence=row >= FENCED
+                other,
+                int(guilty[0]),
+                record,
+                int(columns[i]),
+                offset,
+                fence=row >= FENCED,
+                cached=row == GLOBAL and vec is not None and _in_order(other, vec),
             )
     return None
+
+
+def _in_order(other: Record, vec: Array) -> bool:
+    """Whether all lanes of an access are visible to `vec`, where the L1 cache plays no part."""
+    return bool(other.lanes_known(vec, VISIBLE).all())
 
 
 def _levels(other: Record, team: Team, whose: Array, row: int) -> Array:

@@ -3,12 +3,14 @@
 One counter, `Clock.now`, is everybody's clock: it grows at every release, so that what a thread
 did before a release is at or below the released time, and what it does afterwards is above.
 
-A *vector* has a column for every thread of a cluster, and one for every mbarrier that TMA counts
-bytes on.  Its rows say, per column:
+A *vector* has a column for every thread of a cluster, one for the grid in front of this one, and
+one for every mbarrier that TMA counts bytes on.  Its rows say, per column:
 
     SEEN        everything that the thread did up to this time happened before
     VISIBLE     and what it wrote is visible: an arrival at another block's mbarrier orders reads,
                 but no writes, as long as no fence of the cluster comes before it
+    GLOBAL      and what it wrote to global memory is visible: behind a wait for an mbarrier, at
+                which another block has arrived, not before a fence of the cluster
     FENCED      its `fence.proxy.async` at this time did, for shared memory
     FENCED_ALL  the same, for all memory
     INITS       its `fence.mbarrier_init` at this time did
@@ -26,8 +28,8 @@ import numpy as np
 
 from tilewright.sim.values import Array
 
-SEEN, VISIBLE, FENCED, FENCED_ALL, INITS = range(5)
-ROWS = 5
+SEEN, VISIBLE, GLOBAL, FENCED, FENCED_ALL, INITS = range(6)
+ROWS = 6
 NEVER = 1 << 60
 """The clock of what has not been completed by anything that a thread waited for."""
 WARP = 32
@@ -111,6 +113,29 @@ def far_join(a: Far, b: Far) -> Far:
     return made
 
 
+def cached(far: Far) -> Far:
+    """What a block learns of other clusters by its mbarrier: its L1 cache may have old lines."""
+    made = {number: vec.copy() for number, vec in far.items()}
+    for vec in made.values():
+        vec[GLOBAL] = 0
+    return made
+
+
+def _far_raised(far: Far, row: int, to: int) -> Far:
+    """The same as `_raised`, for all of them."""
+    made = {number: _raised(vec, row, to) for number, vec in far.items()}
+    return far if all(made[number] is vec for number, vec in far.items()) else made
+
+
+def _raised(vec: Array, row: int, to: int) -> Array:
+    """The vector with one row at least at another: itself, if it is already."""
+    if (vec[row] >= vec[to]).all():
+        return vec
+    made = vec.copy()
+    np.maximum(made[row], made[to], out=made[row])
+    return made
+
+
 class Team:
     """The threads of one cluster.  Column ``rank * stride + thread`` belongs to a thread."""
 
@@ -121,12 +146,14 @@ class Team:
         self.threads = ctas * self.stride
         self.columns = self.threads + SPARE
         self._used = self.threads
+        self.predecessor = self.new_column()
+        """The column of the grid in front (see `predecessor`)."""
         self.ids = np.zeros(self.threads, np.int32)
         """Per thread, the number of its knowledge in `_known`."""
         self._known = {0: Knowledge(np.zeros((ROWS, self.columns), np.int64))}
         self._next = 1
         self.own = np.zeros((ROWS, self.threads), np.int64)
-        """Times of each thread's latest fences (rows SEEN and VISIBLE are not used)."""
+        """Times of each thread's latest fences (rows SEEN, VISIBLE, GLOBAL are not used)."""
         self.warp = np.zeros((ROWS, self.threads), np.int64)
         """What each thread has shown to the lanes of its warp, at the last `sync.warp`."""
         self.counts_generic = False
@@ -211,15 +238,15 @@ class Team:
             board.widen(self.columns)
         first = int(rows.start if type(rows) is slice else rows[0]) // self.stride * self.stride
         block = slice(first, first + self.stride)
-        before = board.vec[VISIBLE, block].copy() if weak else None
+        before = (board.vec[VISIBLE, block].copy(), board.vec[GLOBAL].copy()) if weak else None
         for known in self.of(rows):
-            board.add(known.vec, known.far)
+            board.add(known.vec, cached(known.far) if weak else known.far)
         now = self.clock.tick()
         self._show_peers(rows, board.vec)
-        board.vec[: VISIBLE + 1, rows] = now
+        board.vec[: GLOBAL + 1, rows] = now
         board.vec[FENCED:, rows] = self.own[FENCED:, rows]
         if before is not None:
-            board.vec[VISIBLE, block] = before
+            board.vec[VISIBLE, block], board.vec[GLOBAL] = before
         return now
 
     def release_inits(self, rows: Rows, board: Board) -> None:
@@ -242,7 +269,7 @@ class Team:
     def sync_warps(self, rows: Rows) -> None:
         """All lanes of some warps have met: each sees what the others did."""
         now = self.clock.tick()
-        self.warp[: VISIBLE + 1, rows] = now
+        self.warp[: GLOBAL + 1, rows] = now
         self.warp[FENCED:, rows] = self.own[FENCED:, rows]
         if len(self.numbers(rows)) == 1:
             return
@@ -255,12 +282,39 @@ class Team:
                     board.add(known.vec, known.far)
                 self.acquire(lanes, board)
 
+    def look_again(self, rows: Rows) -> None:
+        """A fence of the cluster or wider: what is visible, global memory shows as well."""
+        for number in self.numbers(rows):
+            old = self._known[number]
+            vec = _raised(old.vec, GLOBAL, VISIBLE)
+            self._learn(rows, number, vec, _far_raised(old.far, GLOBAL, VISIBLE))
+
     def fence(self, rows: Rows, *kinds: int) -> None:
         now = self.clock.tick()
         for kind in kinds:
             self.own[kind, rows] = now
+        if FENCED_ALL in kinds:
+            self._fence_far(rows)
         if self.counts_generic and FENCED in kinds:
             self._fence_counted(rows, [k for k in kinds if k in (FENCED, FENCED_ALL)])
+
+    def _fence_far(self, rows: Rows) -> None:
+        """What threads have learnt of other clusters' writes is fenced with their own.
+
+        Source: PTX ISA, "Proxy-preserved base causality order": a proxy fence on the way counts.
+        """
+        for number in self.numbers(rows):
+            old = self._known[number]
+            self._learn(rows, number, old.vec, _far_raised(old.far, FENCED_ALL, GLOBAL))
+
+    def _learn(self, rows: Rows, number: int, vec: Array, far: Far) -> None:
+        """Those of some threads whose knowledge has that number learn more, if it is more."""
+        old = self._known[number]
+        if vec is not old.vec or far is not old.far:
+            at = np.arange(rows.start, rows.stop) if type(rows) is slice else rows
+            board = Board(0)
+            board.vec, board.far = vec, far
+            self.acquire(at[self.ids[at] == number], board)
 
     def _fence_counted(self, rows: Rows, kinds: list[int]) -> None:
         """Writes that a barrier counted have no thread to fence them: whoever waited for it does.

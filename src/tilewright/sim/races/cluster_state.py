@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir.core import Op
+from tilewright.ir.core import Func, Op
 from tilewright.sim.memory import Window
 from tilewright.sim.races import engines
 from tilewright.sim.races.atomics import Atomics
 from tilewright.sim.races.check import Conflict, touch
 from tilewright.sim.races.clocks import Clock, Rows, Team
 from tilewright.sim.races.edges import ClusterWatch, Exits, MBarrierWatch
+from tilewright.sim.races.predecessor import Predecessor
 from tilewright.sim.races.protocol import Phases, Protocol
 from tilewright.sim.races.records import Ledger, Record
 from tilewright.sim.races.report import report_conflict
@@ -40,7 +41,8 @@ class ClusterState:
 class Memories:
     """The state behind the hooks of one run."""
 
-    def __init__(self, run: Any, *, check_global: bool) -> None:
+    def __init__(self, run: Any, *, check_global: bool, dependent: Func | None = None) -> None:
+        """`dependent`: the kernel, if it is launched with `use_pdl`."""
         self.run = run
         self.check_global = check_global
         self.clock = Clock()
@@ -54,6 +56,7 @@ class Memories:
         self._muted = 0
         self._rules = Protocol(run)
         self._phases = Phases(run.log)
+        self._predecessor = Predecessor(run, dependent) if dependent is not None else None
 
     def start(self, cluster: Any) -> None:
         self._states[id(cluster)] = ClusterState(cluster, self._clusters, self.clock)
@@ -82,6 +85,14 @@ class Memories:
 
     def _smem(self, cta: Any, state: ClusterState) -> Shadow:
         return self._shadow(cta.smem, cta, state.ledger)
+
+    def _global(self, g: Any, rows: Rows, address: int, kind: str, op: Op) -> None:
+        """Threads, or engines for them, touch the buffer that an address lies in."""
+        if self._predecessor is None:
+            return
+        window = self.run.memory.window(address)
+        if window is not None:
+            self._predecessor.access(g.cta, self._state(g).team, rows, window, kind, op)
 
     def _touch(self, ledger: Ledger, record: Record) -> None:
         touch(ledger, record, self._conflict)

@@ -61,12 +61,16 @@ class RaceDetector(Transfers):
         if self._muted:
             return
         cta = _owner(g, window)
-        if cta is None and not self.check_global:
+        if cta is None and not self.check_global and self._predecessor is None:
             return
         state = self._state(g)
         if lanes is not None and len(lanes) == g.n:
             lanes = None
         rows = rows_of(state.team, g, lanes)
+        if cta is None and self._predecessor is not None:
+            self._predecessor.access(g.cta, state.team, rows, window, kind, op)
+            if not self.check_global:
+                return
         if cta is not None:
             shadow, ledger = self._smem(cta, state), state.ledger
             self._rules.shared_access(g, cta, kind, op, address, bounds, size)
@@ -101,9 +105,11 @@ class RaceDetector(Transfers):
             low, high = int(some.min()), int(some.max())
             if window is None or low < window.start or high + size > window.end:
                 continue  # reported by the access itself
-            if cta is None and not self.check_global:
-                continue
-            if cta is not None and cta is not g.cta:
+            if cta is None:
+                self._global(g, mine, low, "atomic", op)
+                if not self.check_global:
+                    continue
+            elif cta is not g.cta:
                 lane = 0 if where is None else int(where[0])
                 self._reach(g, cta, mine, self.clock.now, op, lane)
             ledger = state.ledger if cta is not None else self._ledger
@@ -199,7 +205,13 @@ class RaceDetector(Transfers):
         state = self._state(g)
         rows: Rows = rows_of(state.team, g)
         if isinstance(op, sync.FenceAcqRel):
+            if op.scope != "cta":
+                state.team.look_again(rows)
             self._atomics.fence(state.team, g.cta, rows, op.scope)
+            return
+        if isinstance(op, sync.GridDependencyWait):
+            if self._predecessor is not None:
+                self._predecessor.waited(state.team, rows)
             return
         kinds = fence_kinds(op)
         if not kinds:

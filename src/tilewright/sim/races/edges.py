@@ -12,10 +12,10 @@ from tilewright.ir.ops import sync
 from tilewright.sim.races.clocks import (
     FENCED,
     FENCED_ALL,
+    GLOBAL,
     INITS,
     NEVER,
     SEEN,
-    VISIBLE,
     Board,
     Rows,
     Team,
@@ -83,7 +83,7 @@ class MBarrierWatch:
         if column >= self.board.vec.shape[1]:
             self.board.widen(self.team.columns)
         now = self.team.clock.tick()
-        self.board.vec[: VISIBLE + 1, column] = now
+        self.board.vec[: GLOBAL + 1, column] = now
         return now
 
     def may_fail(self, rows: Rows, op: Op, parity: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.ir.core import Op
 from tilewright.sim.memory import Window
-from tilewright.sim.races.clocks import NEVER, SEEN, VISIBLE, WARP, Knowledge, Rows, Team
+from tilewright.sim.races.clocks import GLOBAL, NEVER, SEEN, VISIBLE, WARP, Knowledge, Rows, Team
 from tilewright.sim.races.shadow import Shadow
 from tilewright.sim.values import Array
 
@@ -74,7 +74,9 @@ class Record:
     @property
     def order(self) -> int:
         """The row of vectors that says whether it happened before."""
-        return SEEN if self.kind == "read" else VISIBLE
+        if self.kind == "read":
+            return SEEN
+        return GLOBAL if isinstance(self.shadow.owner, Window) else VISIBLE
 
     def lanes_known(self, vec: Array, row: int = -1) -> Array:
         """Per lane, whether `vec` includes the completed access (`row`: -1, its `order`)."""
@@ -103,9 +105,13 @@ class Record:
         self.passed = knowledge
         return True
 
-    def fenced(self, knowledge: Knowledge, row: int) -> bool:
-        """Whether its threads fenced their proxies after it, as far as that knowledge goes."""
-        return bool(self.lanes_known(knowledge.vec, row).all())
+    def fenced(self, team: Team, knowledge: Knowledge, row: int) -> bool:
+        """Whether its threads fenced their proxies after it, as far as that knowledge goes.
+
+        True of a cluster that is not known at all: that is a race already.
+        """
+        vec = knowledge.vec if team is self.team else knowledge.far.get(self.team.number)
+        return vec is None or bool(self.lanes_known(vec, row).all())
 
     def changes_nothing(self) -> bool:
         """Whether a store of threads writes what is there already."""

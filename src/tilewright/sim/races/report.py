@@ -66,10 +66,23 @@ def rule_of(conflict: Conflict) -> str:
                 "fence.proxy.async for all memory (not .shared::cta) that the writing thread "
                 "executes after them, and then a barrier of the cluster"
             )
+        if isinstance(first.shadow.owner, Window):
+            return (
+                "ordinary writes to global memory are ordered before accesses of the async proxy "
+                "(TMA, bulk copies) only by a fence.proxy.async for all memory (not .shared::cta) "
+                "that the writing thread executes after them, before the barrier or the flag that "
+                "tells of them"
+            )
         return (
             "generic writes are ordered before accesses of the async proxy (TMA, wgmma) only by a "
             "fence.proxy.async that the writing thread executes after its writes, and then a "
             "barrier"
+        )
+    if conflict.cached:
+        return (
+            "a wait for an mbarrier at which another block arrives is of the block's own scope: "
+            "lines of global memory may stay in its L1 cache; fence_acq_rel_cluster() comes behind "
+            "the wait, or the blocks meet at the cluster's barrier"
         )
     late, early = _rule_for(second), _rule_for(first)
     if first.kind == "write" or (first.asynchronous and second.kind == "write"):

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.ir.core import Op
 from tilewright.ir.ops import bulk, copy
 from tilewright.sim.races import engines
-from tilewright.sim.races.clocks import NEVER, VISIBLE, Board
+from tilewright.sim.races.clocks import GLOBAL, NEVER, Board
 from tilewright.sim.races.cluster_state import Memories
 from tilewright.sim.races.edges import MBarrierWatch, rows_of
 from tilewright.sim.races.records import Record
@@ -33,12 +33,14 @@ class Transfers(Memories):
         self._rules.shared_access(g, g.cta, "write", op, dst, (low, high), op.bytes)
         sides: list[Any] = [("write", self._smem(g.cta, state), dst, None)]
         lanes = np.flatnonzero(predicate) if type(predicate) is np.ndarray else None
-        if self.check_global and (predicate is True or (lanes is not None and len(lanes))):
+        rows = rows_of(state.team, g)
+        watched = self.check_global or self._predecessor is not None
+        if watched and (predicate is True or (lanes is not None and len(lanes))):
             some = src[lanes] if lanes is not None and type(src) is np.ndarray else src
-            source = self.run.memory.window(int(np.min(some)))
+            self._global(g, rows_of(state.team, g, lanes), int(np.min(some)), "read", op)
+            source = self.run.memory.window(int(np.min(some))) if self.check_global else None
             if source is not None and int(np.max(some)) + op.bytes <= source.end:
                 sides.append(("read", self._shadow(source, source, self._ledger), some, lanes))
-        rows = rows_of(state.team, g)
         records = engines.cp_async_records(state.team, g, op, rows, sides)
         for record in records:
             owner = record.shadow.owner
@@ -65,7 +67,7 @@ class Transfers(Memories):
         numbers = np.arange(rows.start, rows.stop) if type(rows) is slice else rows
         landed = state.landed.setdefault(numbers.tobytes(), {})
         for column, clock in landed.items():
-            board.vec[: VISIBLE + 1, column] = clock
+            board.vec[: GLOBAL + 1, column] = clock
         records = [record for event in events for record in event or ()]
         for record in records:
             record.barrier, record.phase = watch, barrier.phase
@@ -89,6 +91,7 @@ class Transfers(Memories):
         record = engines.load_of(engines.shared_box(team, g, lane, op, box, shadow), watch)
         self._touch(state.ledger, record)
         self._reach(g, cta, row, record, op, lane)
+        self._global(g, row, box.tensor.base, "read", op)
         read = None
         if self.check_global:
             read = self._global_box(g, lane, op, box, store=False, learnt=record)
@@ -126,11 +129,12 @@ class Transfers(Memories):
     def _global_run(
         self, g: Any, lane: int, op: Op, kind: str, address: int, size: int
     ) -> Record | None:
+        team = self._state(g).team
+        self._global(g, engines.one_row(team, g, lane), address, kind, op)
         window = self.run.memory.window(address)
         if window is None or not self.check_global:
             return None
         shadow = self._shadow(window, window, self._ledger)
-        team = self._state(g).team
         record = engines.run_of_bytes(team, g, lane, op, kind, shadow, address, size)
         record.scope = "gpu" if kind == "atomic" else ""
         self._touch(self._ledger, record)
@@ -176,6 +180,8 @@ class Transfers(Memories):
         shadow = self._smem(g.cta, state)
         record = engines.shared_box(state.team, g, lane, op, box, shadow)
         self._touch(state.ledger, record)
+        kind = "atomic" if isinstance(op, bulk.TmaReduce) else "write"
+        self._global(g, engines.one_row(state.team, g, lane), box.tensor.base, kind, op)
         written = self._global_box(g, lane, op, box, store=True) if self.check_global else None
         return (record, written)
 
