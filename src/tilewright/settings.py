@@ -26,6 +26,9 @@ class Settings:
     keep_dir: Path | None
     """Where to leave the generated CUDA C++, IR and logs of compilations (default: nowhere)."""
 
+    native_enabled: bool
+    """Build the C helper that repeats tile launches, where there is a compiler (default 1)."""
+
     arch: str
     """Compile for this target, such as `sm_90a`, instead of the machine's GPU (default: empty)."""
 
@@ -62,5 +65,6 @@ def settings() -> Settings:
         cache_dir=Path(cache) if cache else _cache_home() / "tilewright",
         cache_enabled=_flag("TILEWRIGHT_CACHE_ENABLED", True),
         keep_dir=Path(keep) if keep else None,
+        native_enabled=_flag("TILEWRIGHT_NATIVE_ENABLED", True),
         arch=env.get("TILEWRIGHT_ARCH", ""),
     )

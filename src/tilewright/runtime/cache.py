@@ -9,6 +9,7 @@ differs between two runs of one program: no stream, pointer, process or time.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -42,6 +43,21 @@ class CacheStats:
     hits: int = 0
     compilations: int = 0
     corrupt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One compilation on disk.  Units: `size` in bytes, `made` and `used` in s since 1970."""
+
+    key: str
+    name: str
+    target: str
+    compiler: str
+    seconds: float
+    log: str
+    size: int
+    made: float
+    used: float
 
 
 stats = CacheStats()
@@ -132,11 +148,44 @@ def _load(key: str) -> CompiledCubin | None:
         meta = json.loads(text)
         cubin = _cubin_path(path, meta["sha256"]).read_bytes()
         if hashlib.sha256(cubin).hexdigest() == meta["sha256"]:
+            with contextlib.suppress(OSError):  # a cache that may only be read serves as well
+                _cubin_path(path, meta["sha256"]).touch()
             return _decode(meta, cubin)
         _report_corrupt(_cubin_path(path, meta["sha256"]), "its hash does not match")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         _report_corrupt(path, f"{type(error).__name__}: {error}")
     return None
+
+
+def entries() -> list[Entry]:
+    """What is on disk, used last first; damaged entries are left out.
+
+    An entry was made when its metadata was written, and used when its cubin was touched: the file
+    system's own access times change with every look, or never.
+    """
+    found: list[Entry] = []
+    for path in (settings().cache_dir / "cubin").glob("*/*.json"):
+        try:
+            meta = json.loads(path.read_text())
+            cubin = _cubin_path(path, meta["sha256"]).stat()
+            made = _decode(meta, b"")
+            when = path.stat().st_mtime
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        found.append(
+            Entry(
+                path.stem,
+                made.name,
+                made.target,
+                made.nvrtc_version,
+                made.seconds,
+                made.log,
+                cubin.st_size,
+                when,
+                cubin.st_mtime,
+            )
+        )
+    return sorted(found, key=lambda entry: (entry.used, entry.key), reverse=True)
 
 
 def _report_corrupt(path: Path, reason: str) -> None:

@@ -124,6 +124,10 @@ class KernelParams:
         for index, address in zip(indices, addresses, strict=True):
             buffer[index] = address
 
+    def slot_address(self, index: int) -> int:
+        """Where the 8 bytes of scalar parameter `index` lie."""
+        return ctypes.addressof(self._buffer) + _SLOT * index
+
     def slot_bytes(self, index: int) -> bytes:
         """The 8 bytes of scalar parameter `index` as the driver will read them."""
         return bytes(self._buffer)[_SLOT * index : _SLOT * (index + 1)]
@@ -226,19 +230,20 @@ class PreparedLaunch:
     another stream.  It launches into the thread's current context, which must be the function's.
     """
 
-    __slots__ = ("_call", "_keep", "config", "function", "params")
+    __slots__ = ("_call", "config", "driver_config", "function", "params")
 
     def __init__(self, function: Function, config: LaunchConfig, params: KernelParams) -> None:
         config.validate(function.max_threads, function.name)
         self.function, self.config, self.params = function, config, params
         self._call: Callable[[], tuple[Any]] | None = None
-        self._keep: Any = None
+        self.driver_config: Any = None
+        """The driver's own record of `config`; None for an empty grid."""
         if not config.is_empty:
             function.reserve(config.smem_bytes, math.prod(config.cluster))
-            self._keep = _driver_config(config)
+            self.driver_config = _driver_config(config)
             launch_ex = cuda_api.driver.cuLaunchKernelEx
             self._call = functools.partial(
-                launch_ex, self._keep, function.handle, params.address, 0
+                launch_ex, self.driver_config, function.handle, params.address, 0
             )
 
     def __call__(self) -> None:
