@@ -79,6 +79,15 @@ def test_show(good: str, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_show_counts_types_for_the_version(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.mlir"
+    path.write_text("cuda_tile.module @m { entry @k(%p: tile<ptr<f8E8M0FNU>>) { } }")
+    assert command.main(["tile", "show", str(path)]) == 0
+    assert "module @m, Tile IR 13.2 or later\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -341,6 +341,48 @@ def test_what_only_newer_versions_have():
         module_of(newer, [signature])
 
 
+def test_the_interpreter_runs_the_newest_version():
+    x, y = np.arange(8, dtype=np.float32), np.zeros(16, np.float32)
+    ct.launch(None, (1,), newer, (x, y))
+    np.testing.assert_array_equal(y, [0, 1, 2, 3, 0, 0, 0, 0, *x])
+
+
+@ct.kernel
+def directed(x, y):
+    t = ct.load(x, 0, 8)
+    ct.store(y, 0, t.astype(ct.float16, rounding_mode=ct.RoundingMode.RZ).astype(ct.float32))
+    away = t.astype(ct.tfloat32, rounding_mode=ct.RoundingMode.RA)
+    ct.store(y, 1, away.astype(ct.float32, rounding_mode=ct.RoundingMode.RP))
+
+
+def test_conversions_of_floats_round_as_they_say():
+    step = 2.0**-10
+    x = np.array([1, -1, 1, -1, 3, -3, 0, 1], np.float32) * np.float32(1 + step / 2)
+    y = np.zeros(16, np.float32)
+    ct.launch(None, (1,), directed, (x, y))
+    toward_zero = np.array([1, -1, 1, -1, 3, -3, 0, 1], np.float32)
+    np.testing.assert_array_equal(y[:8], toward_zero)
+    up = [1 + step, -1 - step, 1 + step, -1 - step, 3 + 2 * step, -3 - 2 * step, 0, 1 + step]
+    away = np.array(up, np.float32)
+    np.testing.assert_array_equal(y[8:], away)
+    signature = compilation.KernelSignature([array(stride_constant=[1])] * 2, V1, "directed")
+    file = io.BytesIO()
+    compilation.export_kernel(directed, [signature], file, output_format="tileir_bytecode")
+    assert tuple(file.getvalue()[8:10]) == (13, 4)
+    with pytest.raises(ct.TileUnsupportedFeatureError, match=r"float16 needs Tile IR 13\.4"):
+        module_of(directed, [signature])
+
+
+@ct.kernel
+def undirected(x, y):
+    ct.store(y, 0, ct.load(x, 0, 8).astype(ct.float16, rounding_mode=ct.RoundingMode.RA))
+
+
+def test_a_rounding_that_no_version_has_is_refused():
+    with pytest.raises(ct.TileTypeError, match="RA does not round float32 to float16, expected"):
+        ct.launch(None, (1,), undirected, (np.zeros(8, np.float32), np.zeros(8, np.float16)))
+
+
 @pytest.mark.skipif(not shutil.which("tileiras"), reason="tileiras is not installed")
 def test_a_cubin(tmp_path):
     file = tmp_path / "double.cubin"

@@ -9,6 +9,7 @@ import pytest
 import tilewright.tile as ct
 from tilewright.compiler import tile_gpu
 from tilewright.compiler.tile import BACKENDS, interpreting
+from tilewright.compiler.tile_arguments import read_arguments
 from tilewright.compiler.tile_fast import fast_key
 from tilewright.errors import ToolchainError
 from tilewright.runtime import driver
@@ -60,8 +61,10 @@ def launched(monkeypatch):
     seen = []
 
     class Prepared:
-        def __init__(self, _, config, params):
-            self.config, self.params = config, params
+        driver_config = None
+
+        def __init__(self, function, config, params):
+            self.function, self.config, self.params = function, config, params
 
         def __call__(self):
             kinds = range(len(self.params.kinds))
@@ -135,6 +138,30 @@ def test_a_repeated_launch_is_prepared_once():
     assert list(kernel.prepared.values()) == [ready]
 
 
+def test_what_compares_its_arguments_itself_is_asked_first(launched, monkeypatch):
+    seen, _ = launched
+    made, asked = [], []
+
+    def repeat_of(launch, positions, *first):
+        made.append((launch.params.kinds, positions))
+
+        def repeat(*how):
+            asked.append(how)
+            return how == first
+
+        return repeat
+
+    monkeypatch.setattr(tile_gpu, "repeat_of", repeat_of)
+    kernel = scaled.replace_hints(occupancy=1)
+    args = (Tensor(0x1000, 64), Tensor(0x2000, 64), 2.0, 16)
+    other = (*args[:2], 3.0, 16)
+    for what in (args, args, other, args, other):
+        ct.launch(7, (4,), kernel, what)
+    assert made == [(("ptr", "i32", "i32", "ptr", "i32", "i32", "f32"), [0, 3, 6, None])]
+    assert len(seen) == 3  # the first of `args`, and both of `other`
+    assert asked[0] == (7, (4,), args, False, "auto")
+
+
 def test_arrays_on_a_gpu_without_one():
     if driver.is_available():
         pytest.skip("this machine has a GPU")
@@ -143,6 +170,46 @@ def test_arrays_on_a_gpu_without_one():
         ct.launch(None, (1,), copied, (view, view, 16))
     with pytest.raises(ct.TileValueError, match="the interpreter works on CPU memory"):
         ct.launch(None, (1,), copied, (view, view, 16), backend="interpreter")
+
+
+@ct.kernel
+def rounded(x, y, n: ct.Constant[int]):
+    t = ct.load(x, 0, n).astype(ct.float16, rounding_mode=ct.RoundingMode.RZ)
+    ct.store(y, 0, t.astype(ct.float32))
+
+
+@pytest.mark.parametrize(
+    ("version", "kernel", "written"),
+    [
+        ("13.4.92", scaled, (13, 3)),
+        ("13.4.92", rounded, (13, 4)),
+        ("13.9.1", rounded, (13, 4)),
+        ("13.2.7", scaled, (13, 2)),
+        (None, rounded, (13, 4)),
+    ],
+)
+def test_bytecode_is_as_new_as_the_kernel_needs(monkeypatch, version, kernel, written):
+    def of_tileiras():
+        if version is None:
+            raise ToolchainError("tileiras is missing")
+        return version
+
+    found = []
+    monkeypatch.setattr(tile_gpu, "tileiras_version", of_tileiras)
+    monkeypatch.setattr(tile_gpu, "cubin_of", lambda *given: found.append(given[1]) or b"")
+    x = np.zeros(16, np.float32)
+    arguments = (x, x, 1.0, 16) if kernel is scaled else (x, x, 16)
+    tile_gpu.cubin_for(kernel, read_arguments(kernel, arguments).constraints, "sm_90")
+    assert tuple(found[0][8:10]) == written
+
+
+def test_what_tileiras_is_too_old_for_is_told_at_its_line(monkeypatch):
+    monkeypatch.setattr(tile_gpu, "tileiras_version", lambda: "13.3.1")
+    x = np.zeros(16, np.float32)
+    constraints = read_arguments(rounded, (x, x, 16)).constraints
+    with pytest.raises(ct.TileUnsupportedFeatureError, match=r"needs Tile IR 13\.4") as error:
+        tile_gpu.cubin_for(rounded, constraints, "sm_90")
+    assert "rounding_mode=ct.RoundingMode.RZ" in str(error.value)
 
 
 def test_faults_of_the_compiler(monkeypatch):

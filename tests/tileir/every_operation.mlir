@@ -12,7 +12,7 @@ cuda_tile.module @every attributes {producer = "tests"} {
   global @scale alignment = 16 <f32: [1.0, 0x7FC00000]> : tile<2xf32>
   global private constant @table <i8: [1, -2, 3, 4]> : tile<4xi8>
 
-  entry @integers(%n: tile<i32>) {
+  entry @integers(%n: tile<i32> {test.low = 1 : i32, test.flag} loc("k.py":1:2)) {
     %b = constant <i1: [true, false, true, true]> : tile<4xi1>
     %x = iota : tile<4xi32> loc(#inside)
     %1 = absi %x : tile<4xi32> loc(callsite(#inside at #here))

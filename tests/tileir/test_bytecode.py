@@ -13,13 +13,14 @@ from tilewright.errors import VerifyError
 from tilewright.ir.core import Block
 from tilewright.ir.ops.tile.module import Entry, Global, Module
 from tilewright.ir.ops.tile.registry import BY_OPCODE
+from tilewright.ir.ops.tile.versions import needed_version
 from tilewright.tileir.bytecode.encoding import VERSIONS
 from tilewright.tileir.bytecode.reader import read_bytecode, read_bytecode_file
 from tilewright.tileir.bytecode.writer import flag_fields, write_bytecode
 from tilewright.tileir.check import check_bytecode, load_text
 from tilewright.tileir.printer import PrintOptions, print_text
 from tilewright.tileir.reader import parse
-from tilewright.tileir.verify import verify
+from tilewright.tileir.verify import VerifyOptions, verify
 
 # Written by NVIDIA's package cuda-tile 1.7.0, version 13.3: constant, addf, reduce, store, print,
 # with debug information.
@@ -178,7 +179,71 @@ def test_what_a_version_cannot_say_is_refused(
     with pytest.raises(VerifyError) as error:
         write_bytecode(block, version)
     assert error.value.message == message
+    assert error.value.loc is not None
+    assert error.value.loc.line == 1 + message.startswith("'token'")
     verify(read_bytecode(write_bytecode(block, (13, 4))))
+
+
+def _first_written(block: Block) -> tuple[int, int]:
+    for version in VERSIONS:
+        try:
+            write_bytecode(block, version)
+        except VerifyError:
+            continue
+        return version
+    raise AssertionError("13.4 can say everything")
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("entry @k(%a: tile<f32>) { %b = addf %a, %a : tile<f32> }", (13, 1)),
+        ("entry @k(%a: tile<f32>) { %b = atan2 %a, %a : tile<f32> }", (13, 2)),
+        ("entry @k(%p: tile<ptr<f8E8M0FNU>>) { }", (13, 2)),
+        ('entry @k() { %t = print_tko "x" -> token }', (13, 1)),
+        (
+            'entry @k() { %t = print_tko "x" -> token\n%u = join_tokens %t, %t : token }',
+            (13, 2),
+        ),
+        ("global constant @g <f32: 1.0> : tile<1xf32>", (13, 3)),
+        ("global @g <f4E2M1FN: 1.0> : tile<2xf4E2M1FN>", (13, 3)),
+        ('cuda_tile.module @m attributes {producer = "p"} { }', (13, 3)),
+        (
+            "entry @k(%p: tile<ptr<f32>>) { %v = make_tensor_view %p, shape = [8], strides = [1] : "
+            "tensor_view<8xf32, strides=[1]>\n%w = make_strided_view %v : "
+            "strided_view<tile=(4), traversal_strides=[2], tensor_view<8xf32, strides=[1]>> }",
+            (13, 3),
+        ),
+        ("entry @k(%p: tile<ptr<f32, <none>>>) { }", (13, 4)),
+        (
+            "entry @k(%p: tile<ptr<f32>>, %i: tile<i32>) { "
+            "%v = make_tensor_view %p, shape = [8], strides = [1] : "
+            "tensor_view<8xf32, strides=[1]>\n%w = make_partition_view %v : "
+            "partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>\n"
+            "%x, %t = load_view_tko weak %w[%i] inbounds = [true] : "
+            "partition_view<tile=(4), tensor_view<8xf32, strides=[1]>>, tile<i32> -> "
+            "tile<4xf32>, token }",
+            (13, 4),
+        ),
+        (
+            "entry @k(%a: tile<f32>) { %b = ftof %a rounding<zero> : tile<f32> -> tile<f16> }",
+            (13, 4),
+        ),
+    ],
+)
+def test_the_version_that_a_module_needs_is_the_first_that_writes_it(
+    text: str, version: tuple[int, int]
+) -> None:
+    block = parse(text)
+    verify(block, VerifyOptions(version=(13, 4)))
+    assert needed_version(block) == version
+    assert _first_written(block) == version
+
+
+@needs_cases
+def test_the_needed_version_of_every_case_is_the_first_that_writes_it() -> None:
+    for name, block in MODULES:
+        assert needed_version(block) == _first_written(block), name
 
 
 def test_what_bytecode_cannot_hold_is_refused() -> None:

@@ -206,9 +206,7 @@ def _call_sites(count: int) -> list[bytes]:
             "expands to more than 4096 parts",
         ),
         (
-            _file(
-                [n(e.FUNCTION) + n(1) + n(i + 1) + n(0) for i in range(3000)], _entry(0, RETURN)
-            ),
+            _file([n(e.FUNCTION) + n(1) + n(i + 1) + n(0) for i in range(3000)], _entry(0, RETURN)),
             "nested deeper than 100",
         ),
         (

@@ -41,14 +41,10 @@ OPTIONS = VerifyOptions(version=(13, 4))
 """The tool is of version 13.4; the recorded verdicts on NVIDIA's cases are 13.3's."""
 EVERY = Path(__file__).with_name("every_operation.mlir").read_text()
 CASES = [
-    case
-    for case in report.load()
-    if case["oracle_accepts"] and "testing$func" not in case["text"]
+    case for case in report.load() if case["oracle_accepts"] and "testing$func" not in case["text"]
 ]
 TEXTS = [
-    case["text"]
-    for case in CASES
-    if "debuginfo" not in case["file"] and len(case["text"]) < 6000
+    case["text"] for case in CASES if "debuginfo" not in case["file"] and len(case["text"]) < 6000
 ]
 WORDS = (
     tuple(NUMBERS),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tilewright.errors import VerifyError
 from tilewright.ir.ops.tile import arith, memory
+from tilewright.ir.ops.tile.base import TileOp
 from tilewright.tileir.check import check_text, load_text
 from tilewright.tileir.printer import PrintOptions, print_text
 from tilewright.tileir.reader import MAX_DEPTH, parse
@@ -246,3 +249,107 @@ def test_pointer_attributes_are_kept_and_must_agree() -> None:
         report = check_text(f"{head}{line} }}")
         assert not report.accepted
         assert message in report.diagnostics[0]
+
+
+def test_attributes_and_locations_of_arguments_are_kept() -> None:
+    text = (
+        "cuda_tile.module @m {\n"
+        '  entry @k(%p: tile<ptr<f32>> {a.b = 16 : i64, a.flag} loc("f":1:2), '
+        '%n: tile<i32> loc("n"), %c: tile<i1>) optimization_hints=<sm_90 = {occupancy = 2}> {\n'
+        "    %x = constant <f32: 1.500000e+00> : tile<8xf32>\n"
+        "    %m = reduce %x dim=0 identities=[0.000000e+00 : f32] : tile<8xf32> -> tile<f32> "
+        '(%e: tile<f32> loc("f":3:4), %acc: tile<f32> loc(unknown)) {\n'
+        "      %0 = addf %e, %acc : tile<f32>\n"
+        "      yield %0 : tile<f32>\n"
+        "    }\n"
+        '    %f = for %i loc("f":5:6) in (%n to %n, step %n) : tile<i32> '
+        'iter_values(%a loc("f":7:8) = %m) -> (tile<f32>) {\n'
+        "      continue %a : tile<f32>\n"
+        "    }\n"
+        '    %g = loop iter_values(%b loc("f":9:1) = %f) : tile<f32> -> tile<f32> {\n'
+        "      break %b : tile<f32>\n"
+        "    }\n"
+        "    return\n"
+        '  } {x.y = "of the entry"} loc("f":1:1)\n'
+        "}\n"
+    )
+    options = PrintOptions(locations=True)
+    block = load_text(text)
+    assert print_text(block, options) == text
+    generic = print_text(block, PrintOptions(generic=True, locations=True))
+    assert "arg_attrs = [{a.b = 16 : i64, a.flag}, {}, {}]" in generic
+    assert '^bb0(%p: !cuda_tile.tile<ptr<f32>> loc("f":1:2), ' in generic
+    assert print_text(load_text(generic), options) == text
+    plain = print_text(block)
+    assert "loc(" not in plain
+    assert "%p: tile<ptr<f32>> {a.b = 16 : i64, a.flag}, %n: tile<i32>" in plain
+
+
+def test_attributes_of_results_are_kept() -> None:
+    text = (
+        "cuda_tile.module @m {\n"
+        "  testing$func @f(%a: tile<f32>) -> (tile<f32> {a.b}, tile<f32>) {\n"
+        "    return %a, %a : tile<f32>, tile<f32>\n"
+        "  }\n"
+        "}\n"
+    )
+    block = load_text(text, options=VerifyOptions(testing=True))
+    assert print_text(block) == text
+    assert "res_attrs = [{a.b}, {}]" in print_text(block, PrintOptions(generic=True))
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("entry @k(%a: tile<f32> {b = 1 : i32}) { }", "arguments may only have dialect attributes"),
+        (
+            '"cuda_tile.entry"() <{sym_name = "k", arg_attrs = [{}], function_type = () -> ()}> '
+            '({ "cuda_tile.return"() : () -> () }) : () -> ()',
+            "expects argument attribute array `arg_attrs` to have the same number of elements as "
+            "the number of function arguments, got 1, but expected 0",
+        ),
+        (
+            '"cuda_tile.entry"() <{sym_name = "k", arg_attrs = 7 : i32, function_type = () -> ()}>'
+            ' ({ "cuda_tile.return"() : () -> () }) : () -> ()',
+            "'arg_attrs' failed to satisfy constraint: Array of dictionary attributes",
+        ),
+        (
+            '"cuda_tile.entry"() <{sym_name = "k", arg_attrs = [7 : i32], function_type = '
+            "(!cuda_tile.tile<f32>) -> ()}> ({ ^bb0(%a: !cuda_tile.tile<f32>): "
+            '"cuda_tile.return"() : () -> () }) : () -> ()',
+            "'arg_attrs' failed to satisfy constraint: Array of dictionary attributes",
+        ),
+        (
+            '"cuda_tile.entry"() <{sym_name = "k", function_type = () -> ()}> ({ '
+            '^bb0(%a: !cuda_tile.tile<f32>): "cuda_tile.return"() : () -> () }) : () -> ()',
+            "entry block must have 0 arguments to match function signature",
+        ),
+        (
+            '"cuda_tile.entry"() <{sym_name = "k", function_type = (!cuda_tile.tile<i32>) -> ()}> '
+            '({ ^bb0(%a: !cuda_tile.tile<f32>): "cuda_tile.return"() : () -> () }) : () -> ()',
+            "type of entry block argument #0('!cuda_tile.tile<f32>') must match the type of the "
+            "corresponding argument in function signature('!cuda_tile.tile<i32>')",
+        ),
+        ("entry @k() attributes {a.b} { }", "expected '{'"),
+    ],
+)
+def test_arguments_and_signature_must_agree(head: str, message: str) -> None:
+    report = check_text(head)
+    assert not report.accepted
+    assert message in report.diagnostics[0]
+
+
+def test_attributes_that_no_operation_declares_are_kept_everywhere() -> None:
+    text = Path(__file__).with_name("every_operation.mlir").read_text()
+    block = parse(text)
+    for number, op in enumerate(block.walk()):
+        assert isinstance(op, TileOp)
+        op.extra[f"x.{number}"] = number % 2 == 0 or f"attribute {number}"
+        op.extra["x.flag"] = True
+    for options in (PrintOptions(), PrintOptions(generic=True), PrintOptions(prefix=True)):
+        printed = print_text(block, options)
+        again = parse(printed)
+        for old, new in zip(block.walk(), again.walk(), strict=True):
+            assert isinstance(new, TileOp)
+            assert new.extra == old.extra, old.name
+        assert print_text(again, options) == printed

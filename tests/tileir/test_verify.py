@@ -8,12 +8,15 @@ import pytest
 import tileir_invalid as invalid
 
 from tilewright.errors import VerifyError
+from tilewright.ir.ops.tile.base import ALL_FLOAT_NAMES
+from tilewright.ir.ops.tile.convert import FToF
 from tilewright.ir.ops.tile.shape import Constant
 from tilewright.ir.tile_types import NUMBERS, TileType
 from tilewright.profiler.tile_fuzz import entries
 from tilewright.tileir.bytecode.reader import read_bytecode
 from tilewright.tileir.bytecode.writer import write_bytecode
 from tilewright.tileir.check import check_bytecode, check_text
+from tilewright.tileir.printer import print_text
 from tilewright.tileir.reader import parse
 from tilewright.tileir.verify import VerifyOptions, verify
 
@@ -76,6 +79,45 @@ def test_13_4_converts_in_more_rounding_modes() -> None:
         assert check_text(text, "f", late).accepted == admitted
         data = write_bytecode(parse(text), (13, 4))
         assert check_bytecode(data).accepted == admitted
+
+
+NEAREST_AWAY = {  # as NVIDIA's tileirdisasm 13.4 admits it
+    "f16": "f8E4M3FN f8E5M2 f4E2M1FN",
+    "bf16": "f8E4M3FN f8E5M2 f4E2M1FN fnv8E5M3FNU",
+    "f32": "f16 bf16 tf32 f8E4M3FN f8E5M2 f4E2M1FN fnv8E5M3FNU",
+    "f64": "f16 bf16 f32 tf32 f8E4M3FN f8E5M2 f8E8M0FNU f4E2M1FN fnv8E5M3FNU",
+    "tf32": "f16 bf16 f32 f8E4M3FN f8E5M2 f4E2M1FN fnv8E5M3FNU",
+}
+
+
+@pytest.mark.parametrize("out", ALL_FLOAT_NAMES)
+@pytest.mark.parametrize("source", ALL_FLOAT_NAMES)
+def test_ties_go_away_from_zero_where_13_4_says(source: str, out: str) -> None:
+    text = (
+        f"entry @k() {{ %a = constant <f32: 1.0> : tile<8xf32> %b = ftof %a rounding<nearest_away> "
+        f": tile<8xf32> -> tile<8x{out}> }}"
+    )
+    block = parse(text)
+    op = next(op for op in block.walk() if isinstance(op, FToF))
+    op.from_.type = TileType((8,), NUMBERS[source])
+    assert (op.check_in((13, 4)) is None) == (source in NEAREST_AWAY.get(out, "").split())
+    assert op.check_in((13, 3)) is not None
+
+
+def test_a_rounding_mode_that_is_newer_than_the_file() -> None:
+    text = (
+        "entry @k() { %a = constant <f32: 1.0> : tile<8xf32> %b = ftof %a "
+        "rounding<nearest_away> : tile<8xf32> -> tile<8xtf32> }"
+    )
+    data = write_bytecode(parse(text), (13, 4))
+    assert check_bytecode(data).accepted
+    assert print_text(read_bytecode(data)).count("rounding<nearest_away>") == 1
+    with pytest.raises(VerifyError, match=r"requires bytecode version 13\.4\+, targeting 13\.3"):
+        write_bytecode(parse(text), (13, 3))
+    (found,) = check_bytecode(data[:9] + bytes([3]) + data[10:]).diagnostics
+    assert "rounding nearest_away is newer than the file" in found
+    (found,) = check_text(text.replace("nearest_away", "away")).diagnostics
+    assert "one of: 'nearest_even', 'zero', 'negative_inf', 'positive_inf', got: 'away'" in found
 
 
 def test_indices_that_gather_are_any_integers() -> None:

@@ -12,7 +12,7 @@ from tilewright.cli.arguments import Parser
 from tilewright.errors import TilewrightError
 from tilewright.profiler.device import INSTALL_HINT, installed
 from tilewright.profiler.machine import gpu_state, package_versions
-from tilewright.runtime import cuda_api, driver, toolchain
+from tilewright.runtime import cuda_api, driver, native, tileiras, toolchain
 from tilewright.settings import settings
 
 EXAMPLES = ("tilewright doctor",)
@@ -46,6 +46,8 @@ def findings() -> dict[str, Finding]:
         _package("cuda-bindings", packages["cuda-bindings"], cuda_api.CUDA_EXTRA),
         _nvrtc(),
         _nvdisasm(),
+        _tileiras(),
+        _helper(),
         _driver(),
         *_gpus(),
         _arrays(),
@@ -74,6 +76,7 @@ def conclusions(found: dict[str, Finding]) -> list[tuple[str, bool, str]]:
         "print the CUDA C++ of a kernel": ("numpy", "ml_dtypes"),
         "compile kernels to cubins": ("cuda-bindings", "nvrtc"),
         "disassemble cubins": ("nvdisasm",),
+        "compile Tile IR to cubins": ("tileiras",),
         "run kernels on a GPU": ("cuda-bindings", "nvrtc", "driver", "gpu 0"),
         "time kernels with `profile` and `gemm`": (
             "cuda-bindings",
@@ -82,6 +85,7 @@ def conclusions(found: dict[str, Finding]) -> list[tuple[str, bool, str]]:
             "gpu 0",
             "GPU arrays",
         ),
+        "launch tile kernels with the least of overhead": ("launch helper",),
         "keep compiled kernels between runs": ("cache",),
     }
     rows = []
@@ -107,6 +111,19 @@ def _nvdisasm() -> Finding:
         return Finding("nvdisasm", True, str(cuda_api.find_nvdisasm()))
     except TilewrightError as error:
         return Finding("nvdisasm", False, error.message, error.hint)
+
+
+def _tileiras() -> Finding:
+    try:
+        return Finding("tileiras", True, tileiras.tileiras_version())
+    except TilewrightError as error:
+        return Finding("tileiras", False, error.message, error.hint)
+
+
+def _helper() -> Finding:
+    fix = "a C compiler and Python's headers; without them a tile launch takes longer"
+    lack = native.missing()
+    return Finding("launch helper", not lack, lack or "built when it is needed", fix)
 
 
 def _driver() -> Finding:

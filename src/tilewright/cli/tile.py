@@ -11,19 +11,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tilewright.cli.arguments import value
+from tilewright.cli.tile_cache import cache
 from tilewright.cli.tile_compile import compile_file
 from tilewright.cli.tile_files import (
     EXAMPLES,
     EXIT_ACCEPTED,
     EXIT_REJECTED,
     checked,
-    needed_version,
     tile_parser,
 )
 from tilewright.cli.tile_run import run_entry
 from tilewright.errors import TilewrightError
 from tilewright.ir.core import Block
 from tilewright.ir.ops.tile import module
+from tilewright.ir.ops.tile.versions import needed_version
 from tilewright.ir.tile_attrs import DenseAttr, HintsAttr
 from tilewright.tileir.bytecode.encoding import DEFAULT_VERSION, VERSIONS
 from tilewright.tileir.bytecode.writer import write_bytecode
@@ -39,6 +40,7 @@ usage: tilewright tile <action> FILE [options]     (tilewright tile <action> --h
   translate  to text in normal form, to MLIR's generic form, or to bytecode
   run        interpret an entry on .npy files and numbers: exit 1 if something is wrong with it
   compile    to a cubin, with NVIDIA's tileiras (the extra `tileiras`)
+  cache log  list the cubins that tileiras has made, used last first
 
 FILE is text or bytecode; - is standard input.
 
@@ -138,7 +140,7 @@ def summary(block: Block) -> list[str]:
     lines: list[str] = []
     for top in block.ops:
         if isinstance(top, module.Module):
-            major, minor = needed_version(top.body)
+            major, minor = needed_version(block)
             lines.append(f"module @{top.sym_name}, Tile IR {major}.{minor} or later")
             inner = top.body.ops
         else:
@@ -171,4 +173,5 @@ ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "translate": _translate,
     "run": run_entry,
     "compile": compile_file,
+    "cache": cache,
 }

@@ -10,11 +10,11 @@ from tilewright.cli.tile_files import (
     EXIT_ACCEPTED,
     EXIT_REJECTED,
     checked,
-    needed_version,
     tile_parser,
 )
 from tilewright.errors import Loc, TilewrightError, ToolchainError
 from tilewright.ir.core import Block
+from tilewright.ir.ops.tile.versions import needed_version
 from tilewright.runtime.tileiras import compile_tile
 from tilewright.tileir.bytecode.encoding import DEFAULT_VERSION
 from tilewright.tileir.bytecode.writer import write_bytecode

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tilewright.cli.arguments import Parser
 from tilewright.errors import TilewrightError
-from tilewright.ir.core import Block
-from tilewright.ir.ops.tile.base import TileOp
 from tilewright.tileir.bytecode.encoding import MAGIC
 from tilewright.tileir.check import Report, check_bytecode, check_text
 from tilewright.tileir.verify import VerifyOptions
@@ -66,9 +64,3 @@ def checked(args: argparse.Namespace, options: VerifyOptions) -> Report:
     for line in report.diagnostics:
         print(line, file=sys.stderr)
     return report
-
-
-def needed_version(block: Block) -> tuple[int, int]:
-    """The first version of Tile IR that has every operation of a module."""
-    since = [op.since for op in block.walk() if isinstance(op, TileOp)]
-    return max(since, default=(13, 1))

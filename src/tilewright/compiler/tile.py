@@ -20,20 +20,38 @@ import numpy as np
 from tilewright.compiler.tile_arguments import Arguments, hashable, read_arguments, table_of
 from tilewright.compiler.tile_fast import fast_key, value_positions
 from tilewright.ir.core import Block
+from tilewright.ir.ops.tile.versions import VERSIONS
 from tilewright.lang.tile.capture import DEFAULT_VERSION, capture
 from tilewright.lang.tile.errors import TileTypeError, TileValueError
 from tilewright.lang.tile.kernel import kernel
 from tilewright.lang.tile.signature import CallingConvention, KernelSignature
 from tilewright.runtime.arrays import ArrayView, host_bytes
+from tilewright.runtime.native import Repeat
 from tilewright.tileir.interpret.machine import Options, Program, compile_entry
 from tilewright.tileir.interpret.memory import Memory
-from tilewright.tileir.verify import verify
+from tilewright.tileir.verify import VerifyOptions, verify
 
 Version = tuple[int, int]
+NEWEST = VERSIONS[-1]
+"""What the interpreter knows; a file is written in an older version if that says the same."""
 
 
-Again = Callable[[Sequence[int]], Callable[[Sequence[Any]], None]]
-"""The numbers of some leaves to a function of their values, which launches once more with them."""
+class Again(Protocol):
+    """A launch that can be repeated with other addresses and numbers."""
+
+    def by_values(self, positions: Sequence[int]) -> Callable[[Sequence[Any]], None]:
+        """A function of the values of some leaves, which launches once more with them."""
+
+    def by_arguments(
+        self,
+        positions: Sequence[int | None],
+        stream: Any,
+        grid: tuple[int, ...],
+        args: tuple[Any, ...],
+        pdl: bool,
+        backend: str,
+    ) -> Repeat | None:
+        """What compares all arguments itself, in C, and launches; None where nothing does."""
 
 
 class Runnable(Protocol):
@@ -46,8 +64,8 @@ class Runnable(Protocol):
 
 Compile = Callable[[kernel, Sequence[Any], str], Runnable]
 """(kernel, constraints, device) to something to run."""
-MOST_PREPARED = 4096
-"""How many launches that can be repeated a kernel keeps."""
+MOST_PREPARED, MOST_NATIVE = 4096, 8
+"""How many launches that can be repeated a kernel keeps, by their fast keys and in C."""
 BACKENDS: dict[str, Compile] = {}
 """What `launch(..., backend=)` names; `auto` chooses by where the arrays lie."""
 
@@ -69,7 +87,7 @@ def module_of(
     Raises: TileError at the user's line.
     """
     module = capture(k, signatures, version=version, target=target)
-    verify(module)
+    verify(module, VerifyOptions(version=max(version, DEFAULT_VERSION)))
     return module
 
 
@@ -115,6 +133,9 @@ def launch(
     """
     if not isinstance(kernel, _KERNEL):
         raise TileTypeError(f"launch: expected a @ct.kernel, got {kernel!r}")
+    for repeat in kernel.repeats:
+        if repeat(stream, grid, kernel_args, programmatic_dependent_launch, backend):
+            return
     short = fast_key(kernel, kernel_args)
     how: Any = None
     if short is not None and type(grid) is tuple:
@@ -139,12 +160,17 @@ def launch(
     if program is None:
         program = kernel.programs[key] = make(kernel, arguments.constraints, device)
     if 0 not in sizes:
-        ready = program(stream, sizes, arguments, programmatic_dependent_launch)
-        if how is not None and ready is not None:
+        again = program(stream, sizes, arguments, programmatic_dependent_launch)
+        if how is not None and again is not None:
             positions = value_positions(kernel, kernel_args)
             if len(kernel.prepared) >= MOST_PREPARED:
                 kernel.prepared.clear()
-            kernel.prepared[how] = ready(positions)
+            kernel.prepared[how] = again.by_values([p for p in positions if p is not None])
+            native = again.by_arguments(
+                positions, stream, grid, tuple(kernel_args), programmatic_dependent_launch, backend
+            )
+            if native is not None:
+                kernel.repeats = [native, *kernel.repeats[: MOST_NATIVE - 1]]
 
 
 _KERNEL = kernel
@@ -239,7 +265,7 @@ def _interpreter(k: kernel, constraints: Sequence[Any], device: str) -> Runnable
             f"launch: the interpreter works on CPU memory, the arrays lie on {device}",
             hint="move them to the CPU, or leave out backend=",
         )
-    module = module_of(k, [signature_for(constraints, k.__name__)])
+    module = module_of(k, [signature_for(constraints, k.__name__)], version=NEWEST)
     return _Interpreted(module, k.__name__)
 
 

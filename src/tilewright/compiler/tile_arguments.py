@@ -20,7 +20,7 @@ from tilewright.lang.tile.dtypes import (
     float32,
     int32,
 )
-from tilewright.lang.tile.errors import TileTypeError, TileValueError
+from tilewright.lang.tile.errors import TileArgumentError, TileValueError
 from tilewright.lang.tile.kernel import ArrayAnnotation, Parameter, kernel
 from tilewright.lang.tile.signature import (
     HOOKS,
@@ -74,9 +74,9 @@ def array_constraint(view: ArrayView, annotation: ArrayAnnotation, what: str) ->
     """What a kernel is compiled for, given this array."""
     dtype = ROW_NAMES.get(view.dtype)
     if dtype is None:
-        raise TileTypeError(f"{what}: tile code has no element type {view.dtype}")
+        raise TileArgumentError(f"{what}: tile code has no element type {view.dtype}")
     if view.element_bits != dtype.bitwidth:
-        raise TileTypeError(f"{what}: {dtype} elements must be packed, two in a byte")
+        raise TileArgumentError(f"{what}: {dtype} elements must be packed, two in a byte")
     fixed = set(annotation.static_shape_dims)
     strides = tuple(
         s if s == 1 or i in annotation.static_stride_dims else None
@@ -115,10 +115,10 @@ def _index_dtype(view: ArrayView, annotation: ArrayAnnotation, what: str) -> DTy
 def read_arguments(k: kernel, args: Sequence[Any]) -> Arguments:
     """The constraints and leaves of a launch.
 
-    Raises: TileTypeError for a wrong number of arguments, or one that is no kernel argument.
+    Raises: TileArgumentError for a wrong number of arguments, or one that is no kernel argument.
     """
     if len(args) != len(k.parameters):
-        raise TileTypeError(
+        raise TileArgumentError(
             f"{k.__name__} takes {len(k.parameters)} arguments "
             f"({', '.join(p.name for p in k.parameters)}), got {len(args)}"
         )
@@ -130,6 +130,9 @@ def read_arguments(k: kernel, args: Sequence[Any]) -> Arguments:
 
 
 def _read(x: Any, p: Parameter, what: str, out: Arguments) -> Any:
+    if p.is_tuple:
+        pairs = enumerate(tuple_items(x, p, what))
+        return TupleConstraint([_read(item, q, f"{what}[{i}]", out) for i, (item, q) in pairs])
     if p.constant:
         return _constant(x, what)
     if is_array(x) and not isinstance(x, numbers.Number):
@@ -147,6 +150,20 @@ def _read(x: Any, p: Parameter, what: str, out: Arguments) -> Any:
         items = [_read(getattr(x, n), p, f"{what}.{n}", out) for n in names]
         return DataclassConstraint(type(x), tuple(items))
     return _scalar(x, p, what, out)
+
+
+def tuple_items(x: Any, p: Parameter, what: str) -> list[tuple[Any, Parameter]]:
+    """The items of a tuple, each with what its annotation says.
+
+    Raises: TileArgumentError if the annotation is of another tuple, or `x` is none.
+    """
+    if not isinstance(x, tuple):
+        kind = type(x).__name__
+        raise TileArgumentError(f"{what}: expected a tuple, as it is annotated, got {kind}")
+    parts = p.inside(len(x))
+    if len(parts) != len(x):
+        raise TileArgumentError(f"{what}: a tuple of {len(x)}, annotated as one of {len(parts)}")
+    return list(zip(x, parts, strict=True))
 
 
 def _scalar(x: Any, p: Parameter, what: str, out: Arguments) -> Any:
@@ -168,7 +185,7 @@ def _scalar(x: Any, p: Parameter, what: str, out: Arguments) -> Any:
         return ScalarConstraint(float32)
     if x is None or isinstance(x, str) or find_dtype(x) or hasattr(type(x), "__members__"):
         return _constant(x, what)
-    raise TileTypeError(
+    raise TileArgumentError(
         f"{what}: expected an array, a number, a list of arrays or a tuple, got {type(x).__name__}"
     )
 
@@ -189,17 +206,19 @@ def _constant(x: Any, what: str) -> Any:
     try:
         return ConstantConstraint(x)
     except TypeError as error:
-        raise TileTypeError(f"{what}: {type(x).__name__} is no constant of tile code") from error
+        raise TileArgumentError(
+            f"{what}: {type(x).__name__} is no constant of tile code"
+        ) from error
 
 
 def _list(x: list[Any], p: Parameter, what: str, out: Arguments) -> Any:
     if not x or not all(map(is_array, x)):
-        raise TileTypeError(f"{what}: expected a list of arrays, not empty")
+        raise TileArgumentError(f"{what}: expected a list of arrays, not empty")
     views = [as_array(item, f"{what}[{i}]") for i, item in enumerate(x)]
     kinds = [array_constraint(v, p.element, f"{what}[{i}]") for i, v in enumerate(views)]
     first = kinds[0]
     if any((k.dtype, k.ndim) != (first.dtype, first.ndim) for k in kinds):
-        raise TileTypeError(f"{what}: the arrays of a list have one element type and rank")
+        raise TileArgumentError(f"{what}: the arrays of a list have one element type and rank")
     common = ArrayConstraint(
         first.dtype,
         first.ndim,

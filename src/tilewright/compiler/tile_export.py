@@ -6,10 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import IO, Any, Literal
 
-from tilewright.compiler.tile import Version, module_of
-from tilewright.compiler.tile_gpu import cubin_of
+from tilewright.compiler.tile import NEWEST, Version, module_of
+from tilewright.compiler.tile_gpu import bytecode_of, cubin_of, newest_compiled
 from tilewright.errors import VerifyError
-from tilewright.lang.tile.capture import DEFAULT_VERSION
 from tilewright.lang.tile.errors import TileTypeError, TileUnsupportedFeatureError
 from tilewright.lang.tile.kernel import kernel as Kernel
 from tilewright.lang.tile.signature import KernelSignature
@@ -17,16 +16,14 @@ from tilewright.tileir.bytecode.encoding import VERSIONS
 from tilewright.tileir.bytecode.writer import write_bytecode
 
 
-def parsed_version(text: str | None) -> Version:
-    """A version of Tile IR's bytecode; None is the default, 13.3.
+def parsed_version(text: str) -> Version:
+    """A version of Tile IR's bytecode.
 
     Raises: ValueError for versions that are not written.
 
-    >>> parsed_version("13.1"), parsed_version(None)
-    ((13, 1), (13, 3))
+    >>> parsed_version("13.1")
+    (13, 1)
     """
-    if text is None:
-        return DEFAULT_VERSION
     for version in VERSIONS:
         if text == f"{version[0]}.{version[1]}":
             return version
@@ -47,7 +44,8 @@ def export_kernel(
 
     `output_format` "tileir_bytecode" is for any GPU unless `gpu_code` names one; "cubin" needs
     `gpu_code`, such as "sm_90".  An entry is named by its signature's symbol, or by its mangled
-    name.
+    name.  Bytecode is of version 13.3, or newer if the kernel needs it, unless `bytecode_version`
+    says which.
     Raises: TileError for a fault in the kernel, ValueError for an unknown format or version.
     """
     if output_format not in ("cubin", "tileir_bytecode"):
@@ -60,7 +58,8 @@ def export_kernel(
         raise TileTypeError(f"export_kernel: expected a @ct.kernel, got {kernel!r}")
     if not signatures:
         raise ValueError("signatures: expected at least one")
-    version = parsed_version(bytecode_version)
+    newest = newest_compiled() if output_format == "cubin" else NEWEST
+    version = newest if bytecode_version is None else parsed_version(bytecode_version)
     if gpu_code is None and version < (13, 3):
         raise ValueError(f"gpu_code: bytecode {bytecode_version} is for one GPU, such as 'sm_90'")
     named = [
@@ -68,7 +67,8 @@ def export_kernel(
     ]
     module = module_of(kernel, named, version=version, target=gpu_code)
     try:
-        data = write_bytecode(module, version)
+        given = bytecode_version is not None
+        data = write_bytecode(module, version) if given else bytecode_of(module, version)
     except VerifyError as error:  # an attribute that the version lacks
         raise TileUnsupportedFeatureError(error.message, error.loc) from error
     if gpu_code is not None and output_format == "cubin":

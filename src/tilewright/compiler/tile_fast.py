@@ -55,13 +55,15 @@ def fast_key(k: kernel, args: Sequence[Any]) -> tuple[Key, list[Any]] | None:
     return tuple(key), values
 
 
-def value_positions(k: kernel, args: Sequence[Any]) -> list[int]:
-    """Which leaves the values of `fast_key` are: pointers and scalars."""
-    found: list[int] = []
+def value_positions(k: kernel, args: Sequence[Any]) -> list[int | None]:
+    """The leaf that each argument is, a pointer or a scalar; None for constants.
+
+    Without the constants, these are the values of `fast_key`.
+    """
+    found: list[int | None] = []
     at = 0
     for parameter, x in zip(k.parameters, args, strict=True):
-        if parameter.constant:
-            continue
-        found.append(at)
-        at += 1 + 2 * len(x.shape) if hasattr(x, "shape") else 1
+        found.append(None if parameter.constant else at)
+        if not parameter.constant:
+            at += 1 + 2 * len(x.shape) if hasattr(x, "shape") else 1
     return found

@@ -13,9 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compiler.tile import BACKENDS, Again, Runnable, module_of, signature_for
+from tilewright.compiler.tile import (
+    BACKENDS,
+    NEWEST,
+    Again,
+    Runnable,
+    Version,
+    module_of,
+    signature_for,
+)
 from tilewright.compiler.tile_arguments import Arguments, table_of
 from tilewright.errors import Loc, ToolchainError
+from tilewright.ir.core import Block
+from tilewright.ir.ops.tile.versions import VERSIONS, needed_version
 from tilewright.ir.tile_types import PointerType, TileType
 from tilewright.lang.tile.capture import DEFAULT_VERSION, parameter_types
 from tilewright.lang.tile.errors import (
@@ -27,6 +37,7 @@ from tilewright.lang.tile.kernel import kernel
 from tilewright.runtime import driver
 from tilewright.runtime.device_buffer import DeviceBuffer
 from tilewright.runtime.launch import KernelParams, LaunchConfig, PreparedLaunch
+from tilewright.runtime.native import Repeat, repeat_of
 from tilewright.runtime.tileiras import compile_tile, tileiras_version
 from tilewright.tileir.bytecode.writer import write_bytecode
 
@@ -90,24 +101,7 @@ class _OnGpu:
         found()
         if arguments.lists:
             return None
-        params, run, pointers = self.params, found, {at for at, _ in arguments.views}
-
-        def again(positions: Sequence[int]) -> Callable[[Sequence[Any]], None]:
-            only_pointers = pointers.issuperset(positions)
-
-            def launch(values: Sequence[Any]) -> None:
-                if only_pointers and self.last is launch:
-                    params.set_pointers(positions, values)
-                else:
-                    for at, value in zip(positions, values, strict=True):
-                        leaves[at] = value
-                    params.fill(leaves)
-                    self.last = launch
-                run()
-
-            return launch
-
-        return again
+        return _Again(self, found, leaves, {at for at, _ in arguments.views})
 
     def _table(self, words: list[int]) -> int:
         """The table of a list in device memory; the last `TABLES` different ones are kept."""
@@ -119,6 +113,45 @@ class _OnGpu:
             self.tables[key] = DeviceBuffer(data.nbytes)
             self.tables[key].write(data)
         return self.tables[key].address
+
+
+class _Again:
+    """A launch of a kernel, to be repeated."""
+
+    def __init__(
+        self, on_gpu: _OnGpu, launch: PreparedLaunch, leaves: list[Any], pointers: set[int]
+    ) -> None:
+        self.on_gpu, self.launch, self.leaves, self.pointers = on_gpu, launch, leaves, pointers
+
+    def by_values(self, positions: Sequence[int]) -> Callable[[Sequence[Any]], None]:
+        on_gpu, run, leaves = self.on_gpu, self.launch, self.leaves
+        params, only_pointers = on_gpu.params, self.pointers.issuperset(positions)
+
+        def launch(values: Sequence[Any]) -> None:
+            if only_pointers and on_gpu.last is launch:
+                params.set_pointers(positions, values)
+            else:
+                for at, value in zip(positions, values, strict=True):
+                    leaves[at] = value
+                params.fill(leaves)
+                on_gpu.last = launch
+            run()
+
+        return launch
+
+    def by_arguments(
+        self,
+        positions: Sequence[int | None],
+        stream: Any,
+        grid: tuple[int, ...],
+        args: tuple[Any, ...],
+        pdl: bool,
+        backend: str,
+    ) -> Repeat | None:
+        params = KernelParams(self.launch.params.kinds)
+        params.fill(self.leaves)
+        own = PreparedLaunch(self.launch.function, self.launch.config, params)
+        return repeat_of(own, positions, stream, grid, args, pdl, backend)
 
 
 def target_of(device: int) -> str:
@@ -163,8 +196,28 @@ def cubin_for(k: kernel, constraints: Sequence[Any], target: str) -> bytes:
 
     Raises: TileError for a fault in the kernel; ToolchainError without tileiras.
     """
-    module = module_of(k, [signature_for(constraints, k.__name__)], target=target)
-    return cubin_of(k, write_bytecode(module, DEFAULT_VERSION), target)
+    signatures = [signature_for(constraints, k.__name__)]
+    newest = newest_compiled()
+    module = module_of(k, signatures, version=newest, target=target)
+    return cubin_of(k, bytecode_of(module, newest), target)
+
+
+def newest_compiled() -> Version:
+    """The newest version of Tile IR that the tileiras in use compiles; ours where there is none."""
+    try:
+        text = tileiras_version()
+    except ToolchainError:
+        return NEWEST  # cubins may be in the cache
+    found = tuple(int(n) for n in text.split(".")[:2] if n.isdigit())
+    return max((v for v in VERSIONS if v <= found), default=DEFAULT_VERSION)
+
+
+def bytecode_of(module: Block, newest: Version) -> bytes:
+    """A module in the default version of bytecode, or the first that can say it.
+
+    `newest` is what the reader knows, and what the module was captured for.
+    """
+    return write_bytecode(module, max(min(DEFAULT_VERSION, newest), needed_version(module)))
 
 
 def _compile(k: kernel, constraints: Sequence[Any], device: str) -> Runnable:

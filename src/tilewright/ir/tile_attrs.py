@@ -14,10 +14,14 @@ from tilewright.ir.tile_types import DIALECT, TileIrType, spelled
 
 @dataclass(frozen=True, slots=True)
 class EnumTable:
-    """`mnemonic` is the attribute's name in `#cuda_tile.mnemonic<value>`."""
+    """`mnemonic` is the attribute's name in `#cuda_tile.mnemonic<value>`.
+
+    `late` holds the values that are newer than the enum, with the version that has each.
+    """
 
     mnemonic: str
     values: tuple[str, ...]
+    late: tuple[tuple[str, tuple[int, int]], ...] = ()
 
 
 ROUNDING = EnumTable(
@@ -30,7 +34,9 @@ ROUNDING = EnumTable(
         "approx",
         "full",
         "nearest_int_to_zero",
+        "nearest_away",
     ),
+    late=(("nearest_away", (13, 4)),),
 )
 SIGNEDNESS = EnumTable("signedness", ("unsigned", "signed"))
 OVERFLOW = EnumTable("overflow", ("none", "no_signed_wrap", "no_unsigned_wrap", "no_wrap"))

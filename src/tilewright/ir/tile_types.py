@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tilewright.numeric.dtypes import (
     BF16,
@@ -45,7 +46,8 @@ MAX_ELEMENTS = 16_777_216
 MAX_RANK = 64
 """More than any tile needs, as every dimension beyond the 24th is 1; NumPy's own limit."""
 PTR_ATTRS = ("none",)
-"""What 13.4 can say of a pointer and of the tensor_view made of it."""
+"""What can be said of a pointer and of the tensor_view made of it."""
+PTR_ATTR_SINCE = (13, 4)
 PADDINGS = ("zero", "neg_zero", "nan", "pos_inf", "neg_inf")
 DIALECT = "cuda_tile"
 
@@ -168,6 +170,7 @@ class ViewType(TileIrType):
     lies outside the tensor (empty: unspecified).
     """
 
+    since: ClassVar[tuple[int, int]] = (13, 1)
     tile: tuple[int, ...]
     view: TensorViewType
     padding: str = ""
@@ -198,6 +201,7 @@ class PartitionViewType(ViewType):
 class StridedViewType(ViewType):
     """Tiles whose origins are `steps` elements apart: they may overlap or leave gaps."""
 
+    since: ClassVar[tuple[int, int]] = (13, 3)
     steps: tuple[int, ...] = ()
     dim_map: tuple[int, ...] = ()
 
@@ -213,6 +217,7 @@ class StridedViewType(ViewType):
 class GatherScatterViewType(ViewType):
     """Tiles whose positions along `sparse_dim` are given one by one."""
 
+    since: ClassVar[tuple[int, int]] = (13, 3)
     sparse_dim: int = 0
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ Where it differs from cuTile on purpose:
 * Arrays may have negative strides.
 * A variable may change its type where nobody reads the old value.
 * `static_assert` may use tile functions, for their types and shapes.
-* A loop that can never end is refused, and so is `return` (`break`, `continue`) out of `with`.
+* A loop that can never end is refused.
 * Errors are one family with the rest of the package: they are `TilewrightError`s too.
 """
 

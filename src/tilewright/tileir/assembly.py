@@ -6,6 +6,8 @@ type(lhs)        its type; `types(args)` those of a group, with commas between
 'dim'            that word
 [ ... ]          all of it or nothing: there if its first word or operand is
 @name  @name(x)  what `tileir/directives.py` reads and prints by that name
+
+Attributes that no operation declares stand before the first `:`, or where `@attributes` is.
 """
 
 from __future__ import annotations

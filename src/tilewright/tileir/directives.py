@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.ir.core import Attribute
 from tilewright.ir.ops.tile.module import Entry
 from tilewright.ir.tile_attrs import PREDICATES, TypeAttr
 from tilewright.ir.tile_types import (
@@ -21,12 +22,18 @@ from tilewright.ir.tile_types import (
 from tilewright.tileir.draft import Draft, Use
 from tilewright.tileir.read_literals import dense, elements
 from tilewright.tileir.source import symbol_name
-from tilewright.tileir.values import Argument, ValueReader
+from tilewright.tileir.values import Parameter, ValueReader
 
 _CONSTANT = (
     "i1 or i8 or i16 or i32 or i64 or f16 or bf16 or f32 or f64 or tf32 or f8E4M3FN or f8E5M2 or "
     "f8E8M0FNU or f4E2M1FN values"
 )
+
+
+def _attributes(reader: ValueReader, draft: Draft, _: str) -> None:
+    """`{name = attribute}`, or nothing."""
+    if reader.cursor.is_next("{"):
+        draft.extra.update(reader.dictionary())
 
 
 def _token(reader: ValueReader, draft: Draft, _: str) -> None:
@@ -124,6 +131,7 @@ def _make_tensor_view(reader: ValueReader, draft: Draft, _: str) -> None:
         cursor.expect("=")
         lists.append(_list_of_extents(reader))
     (shape, shape_values, shape_at), (strides, stride_values, stride_at) = lists
+    _attributes(reader, draft, "")
     cursor.expect(":")
     at = cursor.peek().at
     given = reader.types.types()
@@ -224,6 +232,7 @@ def _global(reader: ValueReader, draft: Draft, _: str) -> None:
     if cursor.accept("alignment"):
         cursor.expect("=")
         draft.attrs["alignment"] = cursor.integer()
+    _attributes(reader, draft, "")
     _dense(reader, draft, "")
     del draft.types["result"]
 
@@ -270,23 +279,40 @@ def _module(reader: ValueReader, draft: Draft, _: str) -> None:
 
 
 def _function(reader: ValueReader, draft: Draft, _: str) -> None:
-    """`@name(%a: type, ...) [-> types] [optimization_hints=<...>] { ... }`."""
+    """`@name(%a: type, ...) [-> types] [optimization_hints=<...>] { ... } [{attributes}]`."""
     cursor = reader.cursor
     draft.attrs["sym_name"] = symbol(reader)
-    arguments = reader.arguments()
-    outputs: tuple[TileIrType, ...] = ()
-    if cursor.accept("->"):
-        many = cursor.is_next("(")
-        outputs = reader.types.parenthesised() if many else (reader.types.type(),)
-    if cursor.accept("attributes"):
-        draft.extra.update(reader.dictionary())
+    parameters = reader.parameters(attributed=True)
+    outputs = _function_results(reader) if cursor.accept("->") else []
     if draft.kind is Entry and cursor.accept("optimization_hints"):
         cursor.expect("=")
         draft.attrs["optimization_hints"] = reader.hints()
-    signature = FunctionType(tuple(t for _, t in arguments), outputs)
+    signature = FunctionType(tuple(p.type for p in parameters), tuple(t for t, _ in outputs))
     draft.attrs["function_type"] = TypeAttr(signature)
+    for label, attrs in (
+        ("arg_attrs", [p.attrs for p in parameters]),
+        ("res_attrs", [attrs for _, attrs in outputs]),
+    ):
+        if any(attrs):
+            draft.attrs[label] = tuple(attrs)
     with reader.isolated():
-        draft.regions.append(reader.region(arguments, draft.kind))
+        draft.regions.append(reader.region(parameters, draft.kind))
+    _attributes(reader, draft, "")
+
+
+def _function_results(reader: ValueReader) -> list[tuple[TileIrType, dict[str, Any]]]:
+    """`type`, or `(type {attributes}, ...)`."""
+    cursor = reader.cursor
+    if not cursor.accept("("):
+        return [(reader.types.type(), {})]
+    found: list[tuple[TileIrType, dict[str, Any]]] = []
+    while not cursor.is_next(")") or found:
+        t = reader.types.type()
+        found.append((t, reader.dictionary() if cursor.is_next("{") else {}))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return found
 
 
 def _if(reader: ValueReader, draft: Draft, _: str) -> None:
@@ -299,16 +325,31 @@ def _if(reader: ValueReader, draft: Draft, _: str) -> None:
     draft.regions.append(reader.region((), draft.kind))
     if cursor.accept("else"):
         draft.regions.append(reader.region((), draft.kind))
+    _attributes(reader, draft, "")
 
 
-def _iter_values(reader: ValueReader, draft: Draft) -> list[str]:
+Named = tuple[str, Attribute | None]
+"""A name that a loop gives to what it carries, and its place."""
+
+
+def _named(reader: ValueReader) -> Named:
+    """`%a`, or `%a loc(...)`."""
+    name = reader.cursor.take("value", "SSA identifier").text
+    return name, reader.optional_location()
+
+
+def _carried(names: Sequence[Named], types: Sequence[TileIrType]) -> list[Parameter]:
+    return [Parameter(n, t, location) for (n, location), t in zip(names, types, strict=True)]
+
+
+def _iter_values(reader: ValueReader, draft: Draft) -> list[Named]:
     """`(%a = %x, ...)`: the names inside; the values go to `initValues`."""
     cursor = reader.cursor
     cursor.expect("(")
-    names: list[str] = []
+    names: list[Named] = []
     uses: list[Use] = []
     while not cursor.is_next(")") or names:
-        names.append(cursor.take("value", "SSA identifier").text)
+        names.append(_named(reader))
         cursor.expect("=")
         uses.append(reader.use())
         if not cursor.accept(","):
@@ -322,7 +363,7 @@ def _for(reader: ValueReader, draft: Draft, _: str) -> None:
     """`[unsigned] %i in (%a to %b, step %c) : type [iter_values(...) -> (types)] { ... }`."""
     cursor = reader.cursor
     draft.attrs["unsignedCmp"] = cursor.accept("unsigned")
-    index = cursor.take("value", "SSA identifier").text
+    index = _named(reader)
     cursor.expect("in")
     cursor.expect("(")
     for label, ending in (("lowerBound", "to"), ("upperBound", ","), ("step", "")):
@@ -333,7 +374,7 @@ def _for(reader: ValueReader, draft: Draft, _: str) -> None:
     cursor.expect(":")
     t = reader.types.type()
     draft.types["lowerBound"] = [t]
-    names: list[str] = []
+    names: list[Named] = []
     types: list[TileIrType] = []
     if cursor.accept("iter_values"):
         at = cursor.peek().at
@@ -344,14 +385,14 @@ def _for(reader: ValueReader, draft: Draft, _: str) -> None:
             raise reader.fault("found different number of iter_values and types", at)
     draft.types["initValues"] = types
     draft.types["out"] = types
-    arguments: list[Argument] = [(index, t), *zip(names, types, strict=True)]
-    draft.regions.append(reader.region(arguments, draft.kind))
+    draft.regions.append(reader.region(_carried([index, *names], [t, *types]), draft.kind))
+    _attributes(reader, draft, "")
 
 
 def _loop(reader: ValueReader, draft: Draft, _: str) -> None:
     """`[iter_values(...)] [: types [-> types]] { ... }`."""
     cursor = reader.cursor
-    names: list[str] = []
+    names: list[Named] = []
     carried: list[TileIrType] = []
     outputs: list[TileIrType] = []
     if cursor.accept("iter_values"):
@@ -366,8 +407,8 @@ def _loop(reader: ValueReader, draft: Draft, _: str) -> None:
         outputs = reader.types.types()
     draft.types["initValues"] = carried
     draft.types["out"] = outputs
-    arguments = list(zip(names, carried, strict=True))
-    draft.regions.append(reader.region(arguments, draft.kind))
+    draft.regions.append(reader.region(_carried(names, carried), draft.kind))
+    _attributes(reader, draft, "")
 
 
 def _combine(reader: ValueReader, draft: Draft, _: str) -> None:
@@ -396,10 +437,12 @@ def _combine(reader: ValueReader, draft: Draft, _: str) -> None:
         )
     cursor.expect("->")
     draft.types["out"] = reader.types.types()
-    draft.regions.append(reader.region(reader.arguments(), draft.kind))
+    draft.regions.append(reader.region(reader.parameters(), draft.kind))
+    _attributes(reader, draft, "")
 
 
 DIRECTIVES: dict[str, Callable[[ValueReader, Draft, str], None]] = {
+    "attributes": _attributes,
     "token": _token,
     "inbounds": _inbounds,
     "index_types": _index_types,

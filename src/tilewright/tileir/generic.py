@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir.core import Block, Value, attr, operand, optional
-from tilewright.ir.ops.tile.base import TileOp, enum_attr, flag, hints_attr, int_attr, maybe
+from tilewright.ir.ops.tile.base import (
+    TileOp,
+    dicts_attr,
+    enum_attr,
+    flag,
+    hints_attr,
+    int_attr,
+    maybe,
+)
 from tilewright.ir.ops.tile.registry import operation
 from tilewright.ir.tile_attrs import HintsAttr, SymbolAttr, TypedAttr
 from tilewright.ir.tile_types import DIALECT, TileIrType
@@ -131,6 +139,8 @@ class GenericReader(ValueReader):
             found = value if isinstance(value, bool) else None
         elif declared.kind is str and isinstance(value, SymbolAttr):
             found = value.name
+        elif isinstance(declared, dicts_attr):
+            return self._dicts(kind, label, value, start)
         elif not isinstance(value, declared.kind):
             found = None
         if found is None:
@@ -140,6 +150,17 @@ class GenericReader(ValueReader):
                 f"constraint: {declared.kind.__name__}",
             )
         return found
+
+    def _dicts(
+        self, kind: type[TileOp], label: str, value: Any, start: int
+    ) -> tuple[dict[str, Any], ...]:
+        if not isinstance(value, tuple) or not all(isinstance(one, dict) for one in value):
+            raise self.source.error(
+                start,
+                f"'{kind.name}' op attribute '{label}' failed to satisfy constraint: Array of "
+                "dictionary attributes",
+            )
+        return value
 
     # --- regions --------------------------------------------------------------------------------
 
@@ -169,10 +190,7 @@ class GenericReader(ValueReader):
     def _label(self, block: Block) -> None:
         at = self.cursor.next().at
         if self.cursor.is_next("("):
-            for name, t in self.arguments():
-                value = Value(t, block)
-                block.args.append(value)
-                self.define(name, [value], at)
+            self.declare(block, self.parameters(), at)
         self.cursor.expect(":")
 
 

@@ -6,7 +6,7 @@ after them, with a NUL between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.ir.core import Block, Value
@@ -43,6 +43,10 @@ class TextPrinter:
         """A value's name where it is used."""
         raise NotImplementedError("Printer names values")
 
+    def placed(self, value: Value) -> str:
+        """` loc(...)` of an argument, if it has a place and places are shown."""
+        raise NotImplementedError("Printer knows locations")
+
     def region(self, block: Block, implied: type[TileOp] | None = None) -> None:
         """The lines of a block."""
         raise NotImplementedError("Printer prints operations")
@@ -54,6 +58,16 @@ class TextPrinter:
     def rejoin(self) -> None:
         """Ends what `isolate` began."""
         raise NotImplementedError("Printer names values")
+
+
+def _attributes(printer: TextPrinter, op: TileOp, _: str) -> str:
+    del printer
+    return dictionary_text(op.extra) if op.extra else ""
+
+
+def _after(op: TileOp) -> str:
+    """The attributes behind an operation's regions."""
+    return f" {dictionary_text(op.extra)}" if op.extra else ""
 
 
 def _token(printer: TextPrinter, op: TileOp, _: str) -> str:
@@ -99,7 +113,7 @@ def _make_tensor_view(printer: TextPrinter, op: TileOp, _: str) -> str:
     types = [str(v.type) for v in ([base] if attributed else []) + list(dynamic[:1])]
     arrow = f"{', '.join(types)} -> " if types else ""
     extents = f"shape = [{shape}], strides = [{strides}]"
-    return f"{printer.value(base)}, {extents} : {arrow}{view}"
+    return f"{printer.value(base)}, {extents}{_after(op)} : {arrow}{view}"
 
 
 def _filled(printer: TextPrinter, extents: Sequence[int | None], values: Sequence[Value]) -> str:
@@ -120,6 +134,7 @@ def _global(printer: TextPrinter, op: TileOp, _: str) -> str:
     words += ["constant"] if op.constant else []
     words.append(symbol_text(op.sym_name))
     words += [f"alignment = {op.alignment}"] if op.alignment else []
+    words += [dictionary_text(op.extra)] if op.extra else []
     return " ".join([*words, _dense(printer, op, "")])
 
 
@@ -150,23 +165,33 @@ def _function(printer: TextPrinter, op: TileOp, _: str) -> str:
     assert isinstance(signature, TypeAttr), "the attribute is declared a type"
     assert isinstance(signature.type, FunctionType), "the parser builds a function type"
     printer.isolate()
-    arguments = _arguments(printer, op.body.args)
-    outputs = ", ".join(map(str, signature.type.outputs))
-    if len(signature.type.outputs) > 1:
+    arguments = _arguments(printer, op.body.args, op.arg_attrs or ())
+    types = list(map(str, signature.type.outputs))
+    outputs = ", ".join(_attributed(types, op.res_attrs or ()))
+    if len(types) > 1 or op.res_attrs:
         outputs = f"({outputs})"
     head = f"{symbol_text(op.sym_name)}({arguments})" + (f" -> {outputs}" if outputs else "")
-    if op.extra:
-        head += f" attributes {dictionary_text(op.extra)}"
     hints = op.attrs.get("optimization_hints")
     if hints is not None:
         head += f" optimization_hints={hints_text(hints)}"
     printer.region(op.body)
     printer.rejoin()
-    return f"{head} {{\0}}"
+    return f"{head} {{\0}}{_after(op)}"
 
 
-def _arguments(printer: TextPrinter, values: Iterable[Value]) -> str:
-    return ", ".join(f"{printer.define(v)}: {v.type}" for v in values)
+def _attributed(texts: Sequence[str], attrs: Sequence[dict[str, Any]]) -> list[str]:
+    """Arguments or results, each with its own attributes."""
+    if not attrs:
+        return list(texts)
+    pairs = zip(texts, attrs, strict=True)
+    return [f"{text} {dictionary_text(own)}" if own else text for text, own in pairs]
+
+
+def _arguments(
+    printer: TextPrinter, values: Sequence[Value], attrs: Sequence[dict[str, Any]] = ()
+) -> str:
+    shown = _attributed([f"{printer.define(v)}: {v.type}" for v in values], attrs)
+    return ", ".join(text + printer.placed(v) for text, v in zip(shown, values, strict=True))
 
 
 def _if(printer: TextPrinter, op: TileOp, _: str) -> str:
@@ -177,26 +202,28 @@ def _if(printer: TextPrinter, op: TileOp, _: str) -> str:
     if op.else_region.ops:
         printer.lines.append("  " * printer.depth + "} else {")
         printer.region(op.else_region, control.Yield)
-    return f"{head} {{\0}}"
+    return f"{head} {{\0}}{_after(op)}"
 
 
 def _carried(printer: TextPrinter, inside: Sequence[Value], init: Sequence[Value]) -> str:
     pairs = zip(inside, init, strict=True)
-    return ", ".join(f"{printer.define(a)} = {printer.value(b)}" for a, b in pairs)
+    return ", ".join(
+        f"{printer.define(a)}{printer.placed(a)} = {printer.value(b)}" for a, b in pairs
+    )
 
 
 def _for(printer: TextPrinter, op: TileOp, _: str) -> str:
     assert isinstance(op, control.For), "only for loops are printed so"
     low, high, step = (printer.value(v) for v in op.operands[:3])
     unsigned = "unsigned " if op.unsignedCmp else ""
-    index = printer.define(op.body.args[0])
+    index = printer.define(op.body.args[0]) + printer.placed(op.body.args[0])
     head = f"{unsigned}{index} in ({low} to {high}, step {step}) : {op.lowerBound.type}"
     if op.results:
         carried = _carried(printer, op.body.args[1:], op.initValues)
         outputs = ", ".join(str(v.type) for v in op.results)
         head += f" iter_values({carried}) -> ({outputs})"
     printer.region(op.body, control.Continue)
-    return f"{head} {{\0}}"
+    return f"{head} {{\0}}{_after(op)}"
 
 
 def _loop(printer: TextPrinter, op: TileOp, _: str) -> str:
@@ -210,7 +237,7 @@ def _loop(printer: TextPrinter, op: TileOp, _: str) -> str:
     elif outputs:
         head = f": {outputs} "
     printer.region(op.body, control.Continue)
-    return f"{head}{{\0}}"
+    return f"{head}{{\0}}{_after(op)}"
 
 
 def _combine(printer: TextPrinter, op: TileOp, _: str) -> str:
@@ -223,10 +250,11 @@ def _combine(printer: TextPrinter, op: TileOp, _: str) -> str:
     outputs = ", ".join(str(v.type) for v in op.results)
     words.append(f": {inputs} -> {outputs} ({_arguments(printer, op.body.args)})")
     printer.region(op.body)
-    return " ".join(words) + " {\0}"
+    return " ".join(words) + " {\0}" + _after(op)
 
 
 PRINTERS: dict[str, Callable[[TextPrinter, TileOp, str], str]] = {
+    "attributes": _attributes,
     "token": _token,
     "inbounds": _inbounds,
     "index_types": _index_types,

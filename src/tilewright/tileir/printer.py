@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.ir.core import Block, Op, Value
-from tilewright.ir.ops.tile.base import TileOp, enum_attr, flag, hints_attr
+from tilewright.ir.core import Attribute, Block, Op, Value
+from tilewright.ir.ops.tile.base import Argument, TileOp, dicts_attr, enum_attr, flag, hints_attr
 from tilewright.ir.ops.tile.module import Entry, Module, TestingFunc
 from tilewright.ir.tile_attrs import (
     ATOMIC_MODE,
@@ -18,7 +18,6 @@ from tilewright.ir.tile_attrs import (
     EnumTable,
     TypedAttr,
 )
-from tilewright.ir.tile_debug import UnknownLoc
 from tilewright.ir.tile_types import NUMBERS, spelled
 from tilewright.tileir.assembly import Directive, Element, Field, Group, Literal, elements_of
 from tilewright.tileir.foreign import ForeignOp, shown_name
@@ -128,7 +127,7 @@ class Printer(TextPrinter):
         if op.results:
             results = ", ".join(self.define(v) for v in op.results) + " = "
         pad = "  " * depth
-        where = self._location(op)
+        where = self._location(op.location)
         if "\0" not in body:
             self.lines[at] = f"{pad}{results}{body}{where}"
         else:  # the regions' lines came after the first, which ends in their brace
@@ -137,23 +136,25 @@ class Printer(TextPrinter):
             self.lines.append(f"{pad}{tail}{where}")
         self.depth = outer
 
-    def _location(self, op: TileOp) -> str:
-        if not self.options.locations or op.location is None:
+    def placed(self, value: Value) -> str:
+        """` loc(...)` of an argument, if it has a place and places are shown."""
+        return self._location(value.location) if isinstance(value, Argument) else ""
+
+    def _location(self, location: Attribute | None) -> str:
+        if not self.options.locations or location is None:
             return ""
-        if isinstance(op.location, UnknownLoc):
-            return " loc(unknown)"
-        return " " + self.locations.location(op.location)
+        return " " + self.locations.location(location)
 
     def region(self, block: Block, implied: type[TileOp] | None = None) -> None:
         """The operations of a block, one level further in; an implied terminator is left out."""
         for op in block.ops:
-            last = op is block.ops[-1]
-            if last and implied and type(op) is implied and not op.operands and not self._said(op):
+            ending = op is block.ops[-1] and implied is not None and type(op) is implied
+            if ending and not op.operands and not self._said(op):
                 continue
             self.op(op, self.depth + 1)
 
     def _said(self, op: Op) -> bool:
-        return isinstance(op, TileOp) and bool(self._location(op))
+        return isinstance(op, TileOp) and bool(op.extra or self._location(op.location))
 
     def _elements(self, op: TileOp, elements: Sequence[Element], text: str) -> str:
         out = ""
@@ -169,7 +170,7 @@ class Printer(TextPrinter):
 
     def _element(self, op: TileOp, element: Element) -> str:
         if isinstance(element, Literal):
-            if element.text == ":" and op.extra:
+            if element.text == ":" and op.extra and "@attributes" not in op.assembly:
                 return f"{dictionary_text(op.extra)} :"
             return element.text
         if isinstance(element, Group):
@@ -221,7 +222,9 @@ class Printer(TextPrinter):
             if i:
                 self.lines.append("  " * self.depth + "}, {")
             if block.args:
-                arguments = ", ".join(f"{self.define(v)}: {spelled(v.type)}" for v in block.args)
+                arguments = ", ".join(
+                    f"{self.define(v)}: {spelled(v.type)}{self.placed(v)}" for v in block.args
+                )
                 self.lines.append("  " * self.depth + f"^bb0({arguments}):")
             self.region(block)
         if isolated:
@@ -248,6 +251,8 @@ def _generic_attributes(op: TileOp) -> dict[str, Any]:
             continue
         if isinstance(declared, enum_attr):
             value = _enum_value(declared.table, value)
+        elif isinstance(declared, dicts_attr):
+            pass
         elif isinstance(value, tuple) and all(isinstance(v, int) for v in value):
             value = ArrayAttr("i1" if label == "inbounds" else "i32", value)
         elif isinstance(value, int) and not isinstance(value, bool):

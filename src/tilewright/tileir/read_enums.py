@@ -54,7 +54,8 @@ def _bracket(cursor: Cursor, declared: enum_attr) -> str | None:
     # What a verifier's message refuses later is let through; see math_invalid.mlir's tanh.
     readable = declared.allowed + (("nearest_even",) if declared.default == "full" else ())
     if token.text not in readable:
-        listed = ", ".join(f"'{value}'" for value in declared.allowed)
+        late = dict(declared.table.late)
+        listed = ", ".join(f"'{value}'" for value in declared.allowed if value not in late)
         raise cursor.error(f"expected {declared.title} to be one of: {listed}, got: '{token.text}'")
     cursor.next()
     cursor.expect(">")

@@ -17,7 +17,7 @@ from tilewright.tileir.draft import Draft, Use
 from tilewright.tileir.generic import GenericReader
 from tilewright.tileir.read_enums import read_enum
 from tilewright.tileir.source import Source
-from tilewright.tileir.values import Argument
+from tilewright.tileir.values import Parameter
 
 IMPLICIT: dict[type[TileOp], type[TileOp]] = {
     module.Entry: control.Return,
@@ -72,7 +72,7 @@ class OpReader(GenericReader):
 
     # --- regions --------------------------------------------------------------------------------
 
-    def region(self, arguments: Sequence[Argument], owner: type[TileOp]) -> Block:
+    def region(self, parameters: Sequence[Parameter], owner: type[TileOp]) -> Block:
         """`{ operations }`; a terminator that may be left out is put in."""
         if self.depth >= MAX_DEPTH:
             raise self.fault(f"regions nest deeper than {MAX_DEPTH}")
@@ -80,11 +80,7 @@ class OpReader(GenericReader):
         block = Block()
         context, self.cursor.context = self.cursor.context, ""
         with self.region_scope():
-            at = self.cursor.peek().at
-            for name, t in arguments:
-                value = Value(t, block)
-                block.args.append(value)
-                self.define(name, [value], at)
+            self.declare(block, parameters, self.cursor.peek().at)
             self.cursor.expect("{")
             self.operations(block, owner)
             self.cursor.expect("}")
@@ -115,8 +111,7 @@ class OpReader(GenericReader):
         bound = sum(count for _, count, _ in names)
         generic = cursor.peek().kind == "string"
         op = self.generic(start) if generic else self._custom(start, bound)
-        if cursor.is_next("loc"):
-            op.location = self.location()
+        op.location = self.optional_location()
         self._bind(op, names, start)
         return op
 

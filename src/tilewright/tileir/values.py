@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewright.errors import VerifyError
-from tilewright.ir.core import Block, Value
-from tilewright.ir.ops.tile.base import TileOp
+from tilewright.ir.core import Attribute, Block, Value
+from tilewright.ir.ops.tile.base import Argument, TileOp
 from tilewright.ir.tile_types import TileIrType, spelled
 from tilewright.tileir.draft import Use
 from tilewright.tileir.read_attrs import AttrReader
 from tilewright.tileir.source import Source
 
-Argument = tuple[str, TileIrType]
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument of a region as the text declares it."""
+
+    name: str
+    type: TileIrType
+    location: Attribute | None = None
+    attrs: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -122,25 +131,34 @@ class ValueReader(AttrReader):
             found.append(self.use())
         return found
 
-    def arguments(self) -> list[Argument]:
-        """`(%a: type, ...)`."""
+    def parameters(self, attributed: bool = False) -> list[Parameter]:
+        """`(%a: type loc(...), ...)`; those of functions may have attributes after the type."""
         cursor = self.cursor
         cursor.expect("(")
-        found: list[Argument] = []
+        found: list[Parameter] = []
         while not cursor.is_next(")") or found:
             name = cursor.take("value", "SSA identifier").text
             cursor.expect(":")
-            found.append((name, self.types.type()))
-            if cursor.is_next("{"):
-                self.dictionary()
-            if cursor.is_next("loc"):
-                self.location()
+            t = self.types.type()
+            attrs = self.dictionary() if attributed and cursor.is_next("{") else {}
+            found.append(Parameter(name, t, self.optional_location(), attrs))
             if not cursor.accept(","):
                 break
         cursor.expect(")")
         return found
 
-    def region(self, arguments: Sequence[Argument], owner: type[TileOp]) -> Block:
+    def optional_location(self) -> Attribute | None:
+        """`loc(...)`, or nothing."""
+        return self.location() if self.cursor.is_next("loc") else None
+
+    def declare(self, block: Block, parameters: Sequence[Parameter], at: int) -> None:
+        """Gives a block its arguments."""
+        for parameter in parameters:
+            value = Argument(parameter.type, block, parameter.location)
+            block.args.append(value)
+            self.define(parameter.name, [value], at)
+
+    def region(self, parameters: Sequence[Parameter], owner: type[TileOp]) -> Block:
         """`{ operations }` with the given block arguments."""
         raise NotImplementedError("OpReader reads operations")
 

@@ -386,6 +386,164 @@ def test_context_managers(run):
     np.testing.assert_array_equal(out, [10, 11, 20, 21, 30, 6])
 
 
+@contextlib.contextmanager
+def counted(out, at):
+    """Adds 10 on the way in and 1 on the way out."""
+    ct.atomic_add(out, at, 10)
+    yield at * 100
+    ct.atomic_add(out, at, 1)
+
+
+@contextlib.contextmanager
+def counted_twice(out, at):
+    with counted(out, at) as x:
+        with counted(out, at + 1) as y:
+            none = yield x + y
+            ct.static_assert(none is None)
+        ct.atomic_add(out, at, 5000)
+
+
+@ct.kernel
+def returning_from_with(out, n):
+    with counted(out, 0) as x:
+        if n == 1:
+            return
+        with counted(out, 1):
+            if n == 2:
+                return
+            ct.store(out, 2, x + 7)
+        if n == 3:
+            return
+        ct.store(out, 3, x + 8)
+    ct.store(out, 4, 9)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (0, [11, 11, 7, 8, 9]),
+        (1, [11, 0, 0, 0, 0]),
+        (2, [11, 11, 0, 0, 0]),
+        (3, [11, 11, 7, 0, 0]),
+    ],
+)
+def test_return_leaves_with(run, n, expected):
+    out, _ = run(returning_from_with, (1,), np.zeros(5, np.int32), n)
+    np.testing.assert_array_equal(out, expected)
+
+
+def chosen(out, n):
+    with counted(out, 0), counted(out, 1) as y:
+        if n == 1:
+            return 3
+        for i in range(4):
+            with counted(out, 2):
+                if i == n:
+                    return y + i
+    return 5
+
+
+def last_of_with(out, n):
+    with counted(out, 0) as x:
+        return x + n
+
+
+@ct.kernel
+def returned_from_with(out, n):
+    ct.store(out, 3, chosen(out, n))
+    ct.store(out, 4, last_of_with(out, n))
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (1, [22, 11, 0, 3, 1]),
+        (2, [22, 11, 33, 102, 2]),
+        (7, [22, 11, 44, 5, 7]),
+    ],
+)
+def test_functions_return_from_with(run, n, expected):
+    out, _ = run(returned_from_with, (1,), np.zeros(5, np.int32), n)
+    np.testing.assert_array_equal(out, expected)
+
+
+@ct.kernel
+def loops_leave_with(out, n):
+    total = 0
+    for i in range(5):
+        with counted(out, 0) as x, counted(out, 1):
+            if i == n:
+                continue
+            if i > n + 1:
+                break
+            total = total + i + x
+    ct.store(out, 4, total)
+    j = 0
+    with counted(out, 2):
+        while True:
+            with counted(out, 3):
+                j = j + 1
+                if j == n:
+                    continue
+                if j > 3:
+                    break
+                ct.atomic_add(out, 5, j)
+
+
+def test_break_and_continue_leave_with(run):
+    out, _ = run(loops_leave_with, (1,), np.zeros(6, np.int32), 1)
+    np.testing.assert_array_equal(out, [44, 44, 11, 44, 2, 5])
+
+
+@ct.kernel
+def nested_managers(out, n):
+    with counted_twice(out, 0) as x:
+        if n == 1:
+            return
+        ct.store(out, 2, x)
+
+
+@pytest.mark.parametrize(("n", "last"), [(0, 100), (1, 0)])
+def test_a_manager_opens_others(run, n, last):
+    out, _ = run(nested_managers, (1,), np.zeros(3, np.int32), n)
+    np.testing.assert_array_equal(out, [5011, 11, last])
+
+
+@contextlib.contextmanager
+def toggled(out):
+    state = 1
+    yield
+    state = state + 1
+    ct.atomic_add(out, 0, state)
+
+
+@ct.kernel
+def left_in_both_arms(out, n):
+    with toggled(out):
+        if n == 0:
+            return
+        return
+
+
+def test_both_arms_leave_from_the_same_state(run):
+    out, _ = run(left_in_both_arms, (1,), np.zeros(1, np.int32), 0)
+    np.testing.assert_array_equal(out, [2])
+
+
+@ct.kernel
+def printing_constants():
+    ct.print(ct.full((2, 2), 3, ct.int32), ct.zeros((2,), ct.float32), ct.int32(7), 8)
+    print(f"{ct.ones((2,), ct.int16)} {ct.float32(0.5)} {ct.float32(0.5):.3f}")
+    print((ct.full((), 4, ct.int32), 5))
+
+
+def test_constant_tiles_print_all_their_elements(capsys):
+    ct.launch(None, (1,), printing_constants, ())
+    assert capsys.readouterr().out == (
+        "[[3, 3], [3, 3]] [0.000000, 0.000000] 7 8\n[1, 1] 0.5 0.500\n(4, 5)\n"
+    )
+
+
 def shown_twice(t):
     once = ct.exp(t)
     return ct.sin(once) + once

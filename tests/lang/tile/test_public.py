@@ -1,6 +1,7 @@
 """The public names and signatures are cuTile's; where cuda.tile is installed, compared with it."""
 
 import doctest
+import importlib
 import importlib.util
 import inspect
 
@@ -10,7 +11,7 @@ import tilewright.tile as ct
 
 NATIVE = importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.tile")
 CLASSES = ("Array", "Tile", "TiledView", "ByTarget", "kernel")
-MODULES = ("compilation", "tune")
+MODULES = ("compilation", "jax", "tune")
 
 DIFFERENCES = {
     "launch": "takes backend= as well",
@@ -58,7 +59,7 @@ def surface(root):
                 plain = isinstance(raw, property) or not callable(getattr(cls, name))
                 found[f"{owner}.{name}"] = None if plain else signature(getattr(cls, name))
     for owner in MODULES:
-        module = getattr(root, owner)
+        module = importlib.import_module(f"{root.__name__}.{owner}")
         names = getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")])
         for name in names:
             obj = getattr(module, name)

@@ -47,6 +47,25 @@ def catching(x):
         pass
 
 
+@case(
+    SYNTAX,
+    "the function of a reduction cannot touch memory or print (load_ptr_tko)",
+    "lambda p, q: p + q * ct.gather(x, 0)",
+)
+def reduction_that_loads(x):
+    t = ct.load(x, 0, 8)
+    ct.scatter(x, 0, ct.reduce(t, 0, lambda p, q: p + q * ct.gather(x, 0), 0.0))
+
+
+@case(SYNTAX, "the function of a scan cannot touch memory or print (print_tko)")
+def scan_that_prints(x):
+    def add(p, q):
+        ct.printf("%f", p)
+        return p + q
+
+    ct.store(x, 0, ct.scan(ct.load(x, 0, 8), 0, add, 0.0))
+
+
 @case(SYNTAX, "exceptions are not supported", "static_exception(...) stops compilation")
 def raising(x):
     raise ValueError("no")
@@ -76,10 +95,59 @@ def scope(x):
     ct.store(x, 1, 1.0)
 
 
-@case(SYNTAX, "return, break and continue cannot leave a with statement")
-def leaving(x):
-    with scope(x):
+@contextlib.contextmanager
+def early(x):
+    if ct.bid(0) == 1:
         return
+    yield
+
+
+@case(SYNTAX, "return cannot stand in a context manager", "in early\n    return\n    ^^^^^^")
+def leaving_the_manager(x):
+    with early(x):
+        pass
+
+
+@contextlib.contextmanager
+def yield_in_branch(x):
+    if ct.bid(0) == 1:
+        yield
+
+
+@case(TYPE, "the yield of a context manager must stand outside of loops and branches")
+def branched_manager(x):
+    with yield_in_branch(x):
+        pass
+
+
+@contextlib.contextmanager
+def without_yield(x):
+    ct.store(x, 0, 1.0)
+
+
+@case(TYPE, "without_yield has no yield")
+def no_generator(x):
+    with without_yield(x):
+        pass
+
+
+@contextlib.contextmanager
+def yields_twice(x):
+    yield 1
+    yield 2
+
+
+@case(TYPE, "yields_twice has a second yield, the first is in line", "    yield 2\n    ^^^^^^^")
+def two_yields(x):
+    with yields_twice(x):
+        pass
+
+
+@case(SYNTAX, "break cannot leave a loop over static_iter(...)")
+def static_break_in_with(x):
+    for _ in ct.static_iter(range(2)):
+        with scope(x):
+            break
 
 
 @case(SYNTAX, "classes are not defined in tile code")
@@ -314,9 +382,14 @@ def float_max(x):
     ct.atomic_max(x, 0, 1.0)
 
 
-@case(ct.TileUnsupportedFeatureError, "insert needs Tile IR 13.4")
-def inserting(x):
-    ct.insert(ct.load(x, 0, 4), 0, ct.zeros(2, ct.float32))
+@case(
+    ct.TileStaticAssertionError,
+    "static_assert failed: <tile[float32, (4,)]> and <tile[int32, (2, 2)]> differ from "
+    "<tile[int32, ()]>, 5",
+)
+def asserting_tiles(x):
+    t = ct.load(x, 0, 4)
+    ct.static_assert(False, f"{t} and {ct.ones((2, 2), ct.int32)} differ from {ct.bid(0)}, {5}")
 
 
 @case(ct.TileStaticAssertionError, "ensure_constant: int32 scalar is known at run time only")

@@ -51,12 +51,13 @@ class Branches(Calls):
 
     def _arm(self, before: dict[str, Any], run: Callable[[], tuple[Flow, Any]]) -> _Arm:
         frame = self.here
+        managers = frame.managers
         frame.locals = dict(before)
         block = new_block()
         with self.trace.inside(block):
             flow, result = run()
         arm = _Arm(block, flow, frame.locals, result)
-        frame.locals = dict(before)
+        frame.locals, frame.managers = dict(before), managers
         return arm
 
     def _check_region(self, what: str) -> None:

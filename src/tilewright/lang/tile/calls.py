@@ -12,18 +12,19 @@ from typing import Any
 
 from tilewright.lang.tile import arith, elementary, printing, static
 from tilewright.lang.tile.carried import is_dataclass_value
-from tilewright.lang.tile.compile_time import CompileTime
 from tilewright.lang.tile.convert import construct
 from tilewright.lang.tile.dtypes import DType
 from tilewright.lang.tile.errors import (
     TileTypeError,
     TileValueError,
 )
-from tilewright.lang.tile.expressions import format_piece, joined_strings, register
+from tilewright.lang.tile.expressions import register
 from tilewright.lang.tile.frames import BoundMethod, Frame, Manager, RangeValue
 from tilewright.lang.tile.functions import Closure, FunctionInfo, info_of
+from tilewright.lang.tile.objects import Objects
 from tilewright.lang.tile.operators import divmod as tile_divmod
 from tilewright.lang.tile.state import is_api
+from tilewright.lang.tile.strings import format_piece, joined_strings
 from tilewright.lang.tile.values import (
     ArrayList,
     as_tile,
@@ -115,7 +116,7 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
 }
 
 
-class Calls(CompileTime):
+class Calls(Objects):
     """Evaluates calls."""
 
     def _call_node(self, node: ast.Call) -> Any:
@@ -163,16 +164,23 @@ class Calls(CompileTime):
         if isinstance(fn, Closure):
             return self._inline(fn.info, None, fn.frame, fn.defaults, args, kwargs)
         found = _BUILTINS.get(fn) if isinstance(fn, type | types.BuiltinFunctionType) else None
+        if found is _length and len(args) == 1 and is_dataclass_value(args[0]):
+            return self.length(args[0])
         if found is not None:
             return self._plain(found, fn.__name__, args, kwargs)
         if fn is dataclasses.replace:
-            return self._replace(args, kwargs)
+            return self.replaced(args, kwargs)
+        if fn is getattr:
+            return self.named(args, kwargs)
         if isinstance(fn, type):
             return self._construct(fn, args, kwargs)
         if isinstance(fn, types.MethodType):
             return self.call(fn.__func__, [fn.__self__, *args], kwargs)
         if isinstance(fn, types.FunctionType):
             return self._function(fn, args, kwargs)
+        made = self.special(fn, "__call__", args, kwargs)
+        if made is not NotImplemented:
+            return made
         word = getattr(fn, "__qualname__", None) or described(fn)
         raise TileTypeError(
             f"{word} cannot be called in tile code",
@@ -200,25 +208,7 @@ class Calls(CompileTime):
                 raise TileValueError(str(error)) from error
         if is_api(cls) or cls.__module__.startswith("tilewright.lang.tile"):
             return self._plain(cls, cls.__name__, args, kwargs)
-        if not dataclasses.is_dataclass(cls):
-            raise TileTypeError(
-                f"objects of {cls.__qualname__} cannot be made in tile code: only frozen "
-                "dataclasses and enums can"
-            )
-        if not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-            raise TileTypeError(f"{cls.__qualname__} is not frozen: use @dataclass(frozen=True)")
-        made = self._plain(cls, cls.__name__, args, kwargs)
-        post = next(
-            (vars(b)["__post_init__"] for b in cls.__mro__ if "__post_init__" in vars(b)), None
-        )
-        if post is not None:
-            raise TileTypeError(f"{cls.__qualname__} has a __post_init__: it is not supported")
-        return made
-
-    def _replace(self, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if len(args) != 1 or not is_dataclass_value(args[0]):
-            raise TileTypeError("dataclasses.replace() takes a dataclass object")
-        return self._plain(dataclasses.replace, "replace", args, kwargs)
+        return self.construct(cls, args, kwargs)
 
     def _function(self, fn: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if getattr(fn, "_tile_function", True) is False:
@@ -246,6 +236,7 @@ class Calls(CompileTime):
         outer, node = self.frame, self.node
         self.frame = frame
         self.block(info.body)
+        frame.ended = True
         self.frame, self.node = outer, node
         return frame.result
 

@@ -23,7 +23,7 @@ from tilewright.lang.tile.dtypes import DType, int32, int64
 from tilewright.lang.tile.errors import TileError, TileTypeError
 from tilewright.lang.tile.frames import PYTHON_FRAMES
 from tilewright.lang.tile.functions import info_of
-from tilewright.lang.tile.kernel import kernel
+from tilewright.lang.tile.kernel import Parameter, kernel
 from tilewright.lang.tile.signature import (
     ArrayConstraint,
     ConstantConstraint,
@@ -189,8 +189,7 @@ def _entry(k: kernel, signature: KernelSignature, version: Version, target: str 
             f"{k.__name__} takes {len(k.parameters)} arguments, got {len(signature.parameters)}"
         )
     for parameter, constraint in zip(k.parameters, signature.parameters, strict=True):
-        if parameter.constant and not _is_constant(constraint):
-            raise TileTypeError(f"{k.__name__}: {parameter.name} is a Constant, got {constraint!r}")
+        _check_constants(parameter, constraint, f"{k.__name__}: {parameter.name}")
     types = [t for c in signature.parameters for t in parameter_types(c)]
     body = new_block(types)
     trace = Trace(body, version)
@@ -215,6 +214,19 @@ def _entry(k: kernel, signature: KernelSignature, version: Version, target: str 
     )
     _locate(entry, name)
     return entry
+
+
+def _check_constants(parameter: Parameter, constraint: Any, what: str) -> None:
+    """Raises: TileTypeError where the annotation says Constant and the signature does not."""
+    if isinstance(constraint, TupleConstraint):
+        parts = parameter.inside(len(constraint.items))
+        if len(parts) != len(constraint.items):
+            count = len(constraint.items)
+            raise TileTypeError(f"{what}: a tuple of {count}, annotated as one of {len(parts)}")
+        for i, (part, item) in enumerate(zip(parts, constraint.items, strict=True)):
+            _check_constants(part, item, f"{what}[{i}]")
+    elif parameter.constant and not _is_constant(constraint):
+        raise TileTypeError(f"{what} is a Constant, got {constraint!r}")
 
 
 def _is_constant(c: Any) -> bool:

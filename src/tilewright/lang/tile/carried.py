@@ -7,7 +7,7 @@ one spec can be merged.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tilewright.ir.core import Value
@@ -15,6 +15,7 @@ from tilewright.ir.tile_types import PointerType, TileIrType, TileType
 from tilewright.lang.tile.arrays import make_array
 from tilewright.lang.tile.dtypes import DType, dtype_of_constant
 from tilewright.lang.tile.enums import PaddingMode
+from tilewright.lang.tile.functions import Closure
 from tilewright.lang.tile.raw_memory import RawArrayMemory
 from tilewright.lang.tile.state import AliasSet
 from tilewright.lang.tile.values import (
@@ -93,6 +94,24 @@ class GroupSpec:
 
 
 @dataclasses.dataclass(frozen=True)
+class ClosureSpec:
+    """A function of tile code whose frame has ended: what it sees there, then its defaults."""
+
+    closure: Closure
+    names: tuple[str, ...]
+    items: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"function {self.closure.__name__}"
+
+    def build(self, values: Sequence[Any]) -> Closure:
+        frame, seen = self.closure.frame, values[: len(self.names)]
+        own = {**frame.locals, **dict(zip(self.names, seen, strict=True))}
+        defaults = tuple(values[len(self.names) :])
+        return Closure(self.closure.info, dataclasses.replace(frame, locals=own), defaults)
+
+
+@dataclasses.dataclass(frozen=True)
 class StaticSpec:
     """A compile-time object: it does not change."""
 
@@ -102,7 +121,7 @@ class StaticSpec:
         return described(self.value)
 
 
-Spec = TileSpec | ArraySpec | ViewSpec | RawSpec | GroupSpec | StaticSpec
+Spec = TileSpec | ArraySpec | ViewSpec | RawSpec | GroupSpec | ClosureSpec | StaticSpec
 
 
 def is_group(x: object) -> bool:
@@ -111,8 +130,20 @@ def is_group(x: object) -> bool:
 
 
 def is_dataclass_value(x: object) -> bool:
-    """Whether `x` is an instance of a dataclass."""
-    return dataclasses.is_dataclass(x) and not isinstance(x, type)
+    """Whether `x` is an instance of a dataclass of the user's."""
+    return dataclasses.is_dataclass(x) and not isinstance(x, type | Closure)
+
+
+def _seen(x: Closure) -> tuple[str, ...]:
+    """The variables of its frame that a closure sees; closures of that frame do not change."""
+    known = x.frame.locals
+    return tuple(
+        sorted(
+            name
+            for name in x.info.free_names & known.keys()
+            if not (isinstance(known[name], Closure) and known[name].frame is x.frame)
+        )
+    )
 
 
 def parts(x: Any) -> tuple[Any, ...]:
@@ -124,7 +155,7 @@ def parts(x: Any) -> tuple[Any, ...]:
     return tuple(getattr(x, f.name) for f in dataclasses.fields(x))
 
 
-def assembled(kind: type[Any], items: Sequence[Any]) -> Any:
+def assembled(kind: type[Any], items: Iterable[Any]) -> Any:
     """A tuple, Slice or dataclass of these parts."""
     if kind is tuple:
         return tuple(items)
@@ -159,7 +190,13 @@ def spec_of(x: object) -> Spec:
     if is_group(x):
         kind = tuple if isinstance(x, tuple) else type(x)
         return GroupSpec(kind, tuple(spec_of(p) for p in parts(x)))
+    if isinstance(x, Closure) and x.frame.ended:
+        return ClosureSpec(x, _seen(x), tuple(map(spec_of, _inside(x))))
     return StaticSpec(x)
+
+
+def _inside(x: Closure) -> tuple[Any, ...]:
+    return (*(x.frame.locals[name] for name in _seen(x)), *x.defaults)
 
 
 def leaves_of(x: object) -> list[Value]:
@@ -176,6 +213,8 @@ def leaves_of(x: object) -> list[Value]:
         return [x.base]
     if is_group(x):
         return [leaf for p in parts(x) for leaf in leaves_of(p)]
+    if isinstance(x, Closure) and x.frame.ended:
+        return [leaf for p in _inside(x) for leaf in leaves_of(p)]
     return []
 
 
@@ -191,7 +230,7 @@ def leaf_types(spec: Spec) -> list[TileIrType]:
         return leaf_types(spec.array)
     if isinstance(spec, RawSpec):
         return [TileType((), PointerType(spec.dtype.element))]
-    if isinstance(spec, GroupSpec):
+    if isinstance(spec, GroupSpec | ClosureSpec):
         return [t for item in spec.items for t in leaf_types(item)]
     return []
 
@@ -208,6 +247,8 @@ def build(spec: Spec, leaves: Iterator[Value]) -> Any:
         return RawArrayMemory(next(leaves), spec.dtype, spec.aliases)
     if isinstance(spec, GroupSpec):
         return assembled(spec.kind, [build(item, leaves) for item in spec.items])
+    if isinstance(spec, ClosureSpec):
+        return spec.build([build(item, leaves) for item in spec.items])
     return spec.value
 
 
@@ -242,9 +283,19 @@ def unify(a: Spec, b: Spec) -> Spec | None:
             return None
         items = [unify(x, y) for x, y in zip(a.items, b.items, strict=True)]
         return None if None in items else GroupSpec(a.kind, tuple(items))
+    if isinstance(a, ClosureSpec) and isinstance(b, ClosureSpec):
+        return _unify_closures(a, b)
     if isinstance(a, StaticSpec) and isinstance(b, StaticSpec):
         return a if a.value is b.value or a.value == b.value else None
     return a if a == b else None
+
+
+def _unify_closures(a: ClosureSpec, b: ClosureSpec) -> ClosureSpec | None:
+    x, y = a.closure, b.closure
+    if x.info is not y.info or x.frame.parent is not y.frame.parent or a.names != b.names:
+        return None
+    items = [unify(p, q) for p, q in zip(a.items, b.items, strict=True)]
+    return None if None in items else ClosureSpec(x, a.names, tuple(items))
 
 
 def dummy_leaves(spec: Spec) -> list[Value] | None:
@@ -261,6 +312,6 @@ def dummy_leaves(spec: Spec) -> list[Value] | None:
 def _tile_specs(spec: Spec) -> list[TileSpec | None]:
     if isinstance(spec, TileSpec):
         return [spec]
-    if isinstance(spec, GroupSpec):
+    if isinstance(spec, GroupSpec | ClosureSpec):
         return [t for item in spec.items for t in _tile_specs(item)]
     return [] if isinstance(spec, StaticSpec) else [None]

@@ -7,6 +7,7 @@ import builtins
 from typing import Any
 
 from tilewright.lang.tile import elementary, static
+from tilewright.lang.tile.carried import is_dataclass_value
 from tilewright.lang.tile.errors import (
     StaticException,
     TileError,
@@ -17,7 +18,9 @@ from tilewright.lang.tile.errors import (
 )
 from tilewright.lang.tile.expressions import Expressions
 from tilewright.lang.tile.frames import Frame
-from tilewright.lang.tile.values import Array, Tile, constant_of, described
+from tilewright.lang.tile.strings import method_of
+from tilewright.lang.tile.symbols import static_call, unwrapped, viewed
+from tilewright.lang.tile.values import Array, constant_of, described
 
 MAX_STATIC_ITEMS = 1000
 """The most items of a `static_iter`."""
@@ -40,12 +43,11 @@ class CompileTime(Expressions):
             if isinstance(n, ast.Name)
         }
         inner |= {a.arg for f in ast.walk(node) if isinstance(f, ast.Lambda) for a in f.args.args}
-        table = {
-            name: _static_view(self.load(name)) for name in names - inner if self._is_local(name)
-        }
+        table = {name: viewed(self.load(name)) for name in names - inner if self._is_local(name)}
         scope = {**vars(builtins), **self._globals(), **table}
         tree = ast.fix_missing_locations(ast.Expression(node))
         self.node = node
+        outer, self.trace.static = self.trace.static, static_call
         try:
             return eval(compile(tree, self.here.info.file, "eval"), scope)
         except TileError:
@@ -53,6 +55,8 @@ class CompileTime(Expressions):
         except Exception as error:
             kind = type(error).__name__
             raise StaticException(f"{what}: {kind}: {error}") from error
+        finally:
+            self.trace.static = outer
 
     def _globals(self) -> dict[str, Any]:
         frame: Frame | None = self.here
@@ -71,17 +75,12 @@ class CompileTime(Expressions):
     def _static_eval(self, node: ast.Call) -> Any:
         if len(node.args) != 1 or node.keywords:
             raise self.syntax(node, "static_eval() takes one expression")
-        found = self.python(node.args[0], "static_eval()")
-        if isinstance(found, _StaticTile):
-            return found.tile
-        if isinstance(found, list):
-            found = tuple(found)
-        return self.admit(found, "static_eval()")
+        return self.admit(unwrapped(self.python(node.args[0], "static_eval()")), "static_eval()")
 
     def _static_assert(self, node: ast.Call) -> None:
         if not 1 <= len(node.args) <= 2 or node.keywords:
             raise self.syntax(node, "static_assert() takes a condition and a message")
-        condition = constant_of(self.eval(node.args[0]))
+        condition = self._condition(node.args[0])
         self.node = node
         if not isinstance(condition, bool):
             raise TileTypeError("static_assert(): the condition is a constant bool")
@@ -89,6 +88,14 @@ class CompileTime(Expressions):
             message = self.eval(node.args[1]) if len(node.args) == 2 else None
             self.node = node
             raise TileStaticAssertionError("" if message is None else str(message))
+
+    def _condition(self, node: ast.expr) -> Any:
+        """A condition by Python itself, or else as tile code, which knows its own functions."""
+        try:
+            found = self.python(node, "static_assert()")
+        except TileError:
+            found = None
+        return found if isinstance(found, bool) else constant_of(self.eval(node))
 
     def static_items(self, node: ast.Call) -> list[Any]:
         """The items of a `static_iter`."""
@@ -103,7 +110,7 @@ class CompileTime(Expressions):
         for item in items:
             if len(found) == MAX_STATIC_ITEMS:
                 raise TileStaticEvalError(f"static_iter(): more than {MAX_STATIC_ITEMS} items")
-            found.append(item.tile if isinstance(item, _StaticTile) else item)
+            found.append(unwrapped(item))
         return [self.admit(item, "static_iter()") for item in found]
 
     def is_static_iter(self, node: ast.expr) -> bool:
@@ -184,40 +191,20 @@ class CompileTime(Expressions):
             for element, item in zip(target.elts, value, strict=True):
                 self.bind(element, item)
         else:
-            self._refuse_target(target)
+            self._set_item(target, value)
 
-    def _refuse_target(self, target: ast.expr) -> None:
-        """Raises: TileTypeError for an item, TileSyntaxError for anything else."""
+    def _set_item(self, target: ast.expr, value: Any) -> None:
+        """`owner[item] = value`, of a dataclass that says what it means.
+
+        Raises: TileTypeError for another owner, TileSyntaxError for anything but an item.
+        """
         if not isinstance(target, ast.Subscript):
             word = "attributes cannot" if isinstance(target, ast.Attribute) else "this cannot"
             raise self.syntax(target, f"{word} be assigned in tile code")
         owner = self.eval(target.value)
         self.node = target
+        if is_dataclass_value(owner) and (found := method_of(type(owner), "__setitem__")):
+            self.call(found, [owner, self.eval(target.slice), value], {})
+            return
         hint = "use ct.store or ct.scatter" if isinstance(owner, Array) else ""
         raise TileTypeError(f"items of {described(owner)} cannot be assigned", hint=hint)
-
-
-class _StaticTile:
-    """What `static_eval` sees of a run-time value: its type, not its elements."""
-
-    def __init__(self, tile: Tile | Array) -> None:
-        self.tile = tile
-        self.dtype = tile.dtype_
-        self.ndim = tile.ndim
-        self.shape = tuple(_static_view(e) for e in tile.shape_)
-
-    def __bool__(self) -> bool:
-        raise TileStaticEvalError(f"{described(self.tile)} is known at run time only")
-
-    __int__ = __index__ = __float__ = __len__ = __iter__ = __bool__
-
-
-def _static_view(x: Any) -> Any:
-    known = constant_of(x)
-    if known is not None:
-        return known
-    if isinstance(x, Tile | Array):
-        return _StaticTile(x)
-    if isinstance(x, tuple):
-        return tuple(map(_static_view, x))
-    return x

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.ir.ops.tile.convert import Bitcast, ExtI, FToF, FToI, IToF, TruncI
+from tilewright.ir.ops.tile.convert import (
+    LATE_ROUNDING,
+    Bitcast,
+    ExtI,
+    FToF,
+    FToI,
+    IToF,
+    TruncI,
+    late_modes,
+)
 from tilewright.ir.ops.tile.shape import Pack, Unpack
 from tilewright.ir.tile_types import NUMBERS, TileType
 from tilewright.lang.tile import compare
@@ -22,11 +31,10 @@ from tilewright.lang.tile.dtypes import (
 from tilewright.lang.tile.enums import RoundingMode
 from tilewright.lang.tile.errors import (
     TileTypeError,
-    TileUnsupportedFeatureError,
     TileValueError,
 )
-from tilewright.lang.tile.require import optional_enum, tile_of
-from tilewright.lang.tile.state import api, trace, value
+from tilewright.lang.tile.require import optional_enum, require_version, tile_of
+from tilewright.lang.tile.state import api, value
 from tilewright.lang.tile.values import (
     Number,
     Shape,
@@ -111,9 +119,6 @@ def promoted(x: object, dtype: DType, shape: Shape, what: str) -> Tile:
     return broadcasted(converted(tile_of(x, what), dtype), shape, what)
 
 
-_LATE_MODES = (RoundingMode.RZ, RoundingMode.RP, RoundingMode.RA, RoundingMode.RM)
-
-
 def _rounding_name(source: DType, dtype: DType, mode: RoundingMode | None) -> str:
     """The Tile IR name of a float conversion's rounding mode; empty for the default."""
     if dtype is float8_e8m0fnu:
@@ -125,12 +130,14 @@ def _rounding_name(source: DType, dtype: DType, mode: RoundingMode | None) -> st
         return str(mode.value)
     if mode in (None, RoundingMode.RN):
         return ""
-    if mode not in _LATE_MODES:
-        raise TileTypeError(f"astype: {mode} does not round {source} to {dtype}")
-    raise TileUnsupportedFeatureError(
-        f"astype: {mode} from {source} to {dtype} is not part of Tile IR "
-        f"{'.'.join(map(str, trace().version))}: only RoundingMode.RN is"
-    )
+    names, _ = late_modes(source.tile_ir, dtype.tile_ir)
+    if mode.value not in names:
+        listed = ", ".join(str(RoundingMode(name)) for name in names)
+        raise TileTypeError(
+            f"astype: {mode} does not round {source} to {dtype}, expected one of {listed}"
+        )
+    require_version(LATE_ROUNDING, f"astype: {mode} from {source} to {dtype}")
+    return str(mode.value)
 
 
 @method("astype")

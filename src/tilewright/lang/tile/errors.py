@@ -20,6 +20,10 @@ class TileTypeError(TileError):
     """A value of the wrong type, element type or shape."""
 
 
+class TileArgumentError(TileTypeError, TypeError):
+    """An argument that a kernel cannot take: for Python a TypeError."""
+
+
 class TileValueError(TileError):
     """A compile-time value that is out of range."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tilewright.lang.tile import arith, elementary, mma, shape
 from tilewright.lang.tile.arrays import list_item
-from tilewright.lang.tile.carried import is_dataclass_value, parts
+from tilewright.lang.tile.carried import is_dataclass_value
 from tilewright.lang.tile.dtypes import DType
 from tilewright.lang.tile.errors import TileTypeError
 from tilewright.lang.tile.frames import BoundMethod, Core, FormattedString
@@ -19,6 +19,7 @@ from tilewright.lang.tile.functions import Closure, function_info
 from tilewright.lang.tile.raw_memory import RawArrayMemory
 from tilewright.lang.tile.require import constant_int
 from tilewright.lang.tile.state import host_api, is_api
+from tilewright.lang.tile.strings import format_piece, join_strings, joined_strings, method_of
 from tilewright.lang.tile.values import Array, ArrayList, Tile, constant_of, described, is_number
 from tilewright.lang.tile.views import TiledView
 
@@ -125,7 +126,7 @@ class Expressions(Core):
             return joined_strings((x, y))
         word = {"and": "and", "or": "or"}.get(name, name)
         for obj, other, method in ((x, y, f"__{word}__"), (y, x, f"__r{word}__")):
-            if is_dataclass_value(obj) and (found := _method(type(obj), method)):
+            if is_dataclass_value(obj) and (found := method_of(type(obj), method)):
                 result = self.call(found, [obj, other], {})
                 if result is not NotImplemented:
                     return result
@@ -200,7 +201,7 @@ class Expressions(Core):
             (x, y, f"__{name}__"),
             (y, x, f"__{_MIRRORED[name]}__"),
         ):
-            if is_dataclass_value(obj) and (found := _method(type(obj), method)):
+            if is_dataclass_value(obj) and (found := method_of(type(obj), method)):
                 result = self.call(found, [obj, other], {})
                 if result is not NotImplemented:
                     return result
@@ -318,7 +319,7 @@ class Expressions(Core):
             return list_item(x, key)
         if isinstance(x, Array):
             raise TileTypeError("an array is not indexed", hint="use ct.load or ct.gather")
-        if is_dataclass_value(x) and (found := _method(type(x), "__getitem__")):
+        if is_dataclass_value(x) and (found := method_of(type(x), "__getitem__")):
             return self.call(found, [x, key], {})
         raise TileTypeError(f"{described(x)} is not indexed")
 
@@ -361,75 +362,10 @@ class Expressions(Core):
         return text
 
 
-def format_piece(x: Any, spec: str = "") -> list[Any]:
-    """A value in a string: its text, or the value and its format if it is known at run time."""
-    if isinstance(x, Tile) and x.const is None:
-        return [(x, spec)]
-    if isinstance(x, FormattedString):
-        return list(x.pieces)
-    if isinstance(x, tuple):
-        out: list[Any] = ["("]
-        for i, item in enumerate(x):
-            out += [", "] * (i > 0) + format_piece(item)
-        return [*out, ",)" if len(x) == 1 else ")"]
-    if is_dataclass_value(x):
-        fields = dataclasses.fields(x)
-        out = [f"{type(x).__name__}("]
-        for i, (f, item) in enumerate(zip(fields, parts(x), strict=True)):
-            out += [", "] * (i > 0) + [f"{f.name}="] + format_piece(item)
-        return [*out, ")"]
-    if isinstance(x, Array | ArrayList):
-        raise TileTypeError(f"{described(x)} cannot be printed", hint="load a tile first")
-    return [format(x.const if isinstance(x, Tile) else x, spec)]
-
-
-def joined_strings(items: Any) -> Any:
-    """Strings one after the other: a str if all of it is known."""
-    pieces: list[Any] = []
-    for item in items:
-        for piece in item.pieces if isinstance(item, FormattedString) else (item,):
-            if isinstance(piece, str) and pieces and isinstance(pieces[-1], str):
-                pieces[-1] += piece
-            elif piece != "":
-                pieces.append(piece)
-    if not pieces:
-        return ""
-    if len(pieces) == 1 and isinstance(pieces[0], str):
-        return pieces[0]
-    return FormattedString(pieces)
-
-
-@host_api
-def join_strings(separator: Any, items: Any) -> Any:
-    """`separator.join(items)`."""
-    if not isinstance(items, tuple):
-        raise TileTypeError(f"join takes a tuple of strings, got {described(items)}")
-    out: list[Any] = []
-    for i, item in enumerate(items):
-        if not isinstance(item, str | FormattedString):
-            raise TileTypeError(f"join takes strings, item {i} is {described(item)}")
-        out += [separator] * (i > 0) + [item]
-    return joined_strings(out)
-
-
 @host_api
 def _dict_get(items: dict[str, Any], key: str, default: Any = None) -> Any:
     """`items.get(key, default)`."""
     return items.get(key, default)
-
-
-def _method(cls: type, name: str) -> Any:
-    """A method that a class defines itself, or None."""
-    for base in cls.__mro__[:-1]:
-        found = vars(base).get(name)
-        if isinstance(found, types.FunctionType) and not _generated(found):
-            return found
-    return None
-
-
-def _generated(fn: types.FunctionType) -> bool:
-    """Whether `dataclass` wrote the method."""
-    return fn.__code__.co_filename == "<string>"
 
 
 def _is_constant(x: Any) -> bool:

@@ -49,6 +49,8 @@ class LoopContext:
     args: list[Value] = field(default_factory=list)
     has_break: bool = False
     results: tuple[str, ...] = ()
+    managers: int = 0
+    """How many context managers of its function are open around it."""
     breaks: list[tuple[Op, Block, dict[str, Any]]] = field(default_factory=list)
 
 
@@ -66,7 +68,11 @@ class Frame:
     locals: dict[str, Any] = field(default_factory=dict)
     loops: list[LoopContext | None] = field(default_factory=list)
     places: dict[ast.AST, Loc] = field(default_factory=dict)
+    managers: tuple[Manager, ...] = ()
+    """The context managers that are open, innermost last."""
     result: Any = None
+    ended: bool = False
+    """Whether the call is over: the variables that closures still see do not change any more."""
 
 
 class FormattedString:
@@ -76,6 +82,10 @@ class FormattedString:
 
     def __init__(self, pieces: Sequence[str | tuple[Any, str]]) -> None:
         self.pieces = tuple(pieces)
+
+    def __str__(self) -> str:
+        """With the types of the values in their place, for messages at compile time."""
+        return "".join(p if isinstance(p, str) else repr(p[0]) for p in self.pieces)
 
 
 class RangeValue:
@@ -88,13 +98,17 @@ class RangeValue:
 
 
 class Manager:
-    """A call of a function that `contextlib.contextmanager` decorates, not begun yet."""
+    """A call of a function that `contextlib.contextmanager` decorates.
 
-    __slots__ = ("frame", "used")
+    `after` are the statements that follow its `yield`, once it is `used`.
+    """
+
+    __slots__ = ("after", "frame", "used")
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         self.used = False
+        self.after: list[ast.stmt] = []
 
 
 class BoundMethod:

@@ -26,6 +26,7 @@ from tilewright.lang.tile.errors import TileSyntaxError
 
 RETVAL, RETURNED = "$retval", "$returned"
 _LOOPS = (ast.For, ast.While)
+_JUMPS = (ast.Return, ast.Break, ast.Continue, ast.Raise)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -42,6 +43,12 @@ class FunctionInfo:
     signature: inspect.Signature
     defaults: list[ast.expr] = field(default_factory=list)
     _live: Liveness | None = None
+
+    @property
+    def free_names(self) -> frozenset[str]:
+        """The names that it reads, or that functions inside of it read, and does not assign."""
+        read = {n.id for s in self.body for n in ast.walk(s) if isinstance(n, ast.Name)}
+        return frozenset(read) - self.local_names
 
     @property
     def live(self) -> Liveness:
@@ -76,27 +83,14 @@ def _walk_own(nodes: list[ast.stmt]) -> list[ast.AST]:
     return found
 
 
-def returns_inside(nodes: list[ast.stmt]) -> bool:
-    """Whether statements may return from their function."""
-    return any(isinstance(n, ast.Return) for n in _walk_own(nodes))
+def returns_inside(nodes: list[ast.stmt]) -> list[ast.Return]:
+    """The `return`s of statements, without those of nested functions."""
+    return [n for n in _walk_own(nodes) if isinstance(n, ast.Return)]
 
 
-def leaves_block(nodes: list[ast.stmt]) -> bool:
-    """Whether statements return, or break or continue a loop around them."""
-    for node in nodes:
-        if isinstance(node, ast.Return | ast.Break | ast.Continue):
-            return True
-        if isinstance(node, _SCOPES):
-            continue
-        if isinstance(node, _LOOPS):
-            if returns_inside([node]):
-                return True
-            continue
-        for label in ("body", "orelse"):
-            inner = getattr(node, label, None)
-            if isinstance(inner, list) and leaves_block(inner):
-                return True
-    return False
+def yields_inside(nodes: list[ast.stmt]) -> list[ast.Yield]:
+    """The `yield`s of statements, without those of nested functions."""
+    return [n for n in _walk_own(nodes) if isinstance(n, ast.Yield)]
 
 
 def _is_static_loop(node: ast.stmt) -> bool:
@@ -202,7 +196,22 @@ def function_info(node: ast.FunctionDef | ast.Lambda, file: str, name: str) -> F
         if any(isinstance(s, _LOOPS) and returns_inside([s]) for s in _statements(body)):
             body = _ReturnsInLoops().block(body)
     names = frozenset(signature.parameters) | assigned(body)
+    body = _reached(body)
     return FunctionInfo(node, name, file, node.lineno, body, names, signature, defaults)
+
+
+def _reached(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Statements without those that follow a jump; they name variables, and do nothing else."""
+    found: list[ast.stmt] = []
+    for statement in body:
+        found.append(statement)
+        if isinstance(statement, _JUMPS):
+            break
+        for label in ("body", "orelse"):
+            inner = getattr(statement, label, None)
+            if isinstance(inner, list) and not isinstance(statement, _SCOPES):
+                setattr(statement, label, _reached(inner))
+    return found
 
 
 def _statements(body: list[ast.stmt]) -> list[ast.stmt]:

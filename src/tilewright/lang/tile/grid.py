@@ -9,9 +9,9 @@ from tilewright.ir.ops.tile.module import Assume, GetNumTileBlocks, GetTileBlock
 from tilewright.ir.tile_attrs import DivBy
 from tilewright.ir.tile_types import NUMBERS, TOKEN, TileType
 from tilewright.lang.tile.dtypes import int32
-from tilewright.lang.tile.errors import TileTypeError, TileUnsupportedFeatureError
-from tilewright.lang.tile.require import constant_int, tile_of
-from tilewright.lang.tile.state import EVERYTHING, api, emit, trace, value
+from tilewright.lang.tile.errors import TileTypeError
+from tilewright.lang.tile.require import constant_int, require_version, tile_of
+from tilewright.lang.tile.state import EVERYTHING, api, emit, value
 from tilewright.lang.tile.values import Tile, described
 
 _I32 = TileType((), NUMBERS["i32"])
@@ -84,20 +84,15 @@ def assume_divisible_by(x: Any, divisor: Any) -> Any:
     return Tile(value(Assume, (tile.ir,), tile.type, predicate=DivBy(power)), tile.dtype_, ())
 
 
-def _dependent_grids(what: str) -> None:
-    if trace().version < (13, 4):
-        raise TileUnsupportedFeatureError(f"{what} needs Tile IR 13.4 or later")
-
-
 @api
 def grid_dependency_control_wait() -> None:
     """Waits for the grids that this one was launched after."""
-    _dependent_grids("grid_dependency_control_wait")
+    require_version(GdcWaitTko.since, "grid_dependency_control_wait")
     emit(GdcWaitTko, (), (TOKEN,), segments=(0,), aliases=EVERYTHING)
 
 
 @api
 def grid_dependency_control_launch_dependents() -> None:
     """Lets the grids that were launched after this one begin."""
-    _dependent_grids("grid_dependency_control_launch_dependents")
+    require_version(GdcLaunchDependentsTko.since, "grid_dependency_control_launch_dependents")
     emit(GdcLaunchDependentsTko, (), (TOKEN,), segments=(0,), aliases=EVERYTHING)

@@ -60,22 +60,41 @@ IndexedWithInt64 = Annotated[T, ArrayAnnotation(index_dtype=int64)]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel and what its annotation says."""
+    """One parameter of a kernel and what its annotation says.
+
+    Of a tuple, `items` are its parts, or `each` is any of them.
+    """
 
     name: str
     constant: bool = False
     array: ArrayAnnotation = ArrayAnnotation()
     element: ArrayAnnotation = ArrayAnnotation()
     scalar: DType | None = None
+    items: tuple[Parameter, ...] | None = None
+    each: Parameter | None = None
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether the annotation says what is in a tuple."""
+        return self.items is not None or self.each is not None
+
+    def inside(self, count: int) -> tuple[Parameter, ...]:
+        """The parts of a tuple of `count` items; one that is not annotated has parts like it."""
+        return self.items if self.items is not None else (self.each or self,) * count
 
 
-def _parameter(name: str, annotation: Any) -> Parameter:
-    found = Parameter(name)
+def _parameter(name: str, annotation: Any, constant: bool = False) -> Parameter:
     marks = getattr(annotation, "__metadata__", ())
+    constant = constant or any(isinstance(mark, ConstantAnnotation) for mark in marks)
+    found = Parameter(name, constant)
+    plain = annotation.__origin__ if marks else annotation
+    if typing.get_origin(plain) is tuple:
+        args = typing.get_args(plain)
+        if len(args) == 2 and args[1] is ...:
+            return replace(found, each=_parameter(name, args[0], constant))
+        return replace(found, items=tuple(_parameter(name, one, constant) for one in args))
     for mark in marks:
-        if isinstance(mark, ConstantAnnotation):
-            found = replace(found, constant=True)
-        elif isinstance(mark, ArrayAnnotation):
+        if isinstance(mark, ArrayAnnotation):
             found = replace(found, array=mark)
         elif isinstance(mark, ListAnnotation):
             inner = mark.element
@@ -195,6 +214,8 @@ class kernel:
         """What was compiled, by signature: filled by `compiler.tile`."""
         self.prepared: dict[Any, Any] = {}
         """Launches that can be repeated, by fast key: filled by `compiler.tile`."""
+        self.repeats: list[Any] = []
+        """Those that compare their arguments themselves, the latest first."""
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__

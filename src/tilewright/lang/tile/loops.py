@@ -135,13 +135,15 @@ class Loops(Branches):
         before = dict(frame.locals)
         specs = self._entry(sorted(frame.info.live.carried(node)), before)
         poisoned: dict[str, str] = {}
-        loops, depth = len(frame.loops), len(self.trace.blocks)
+        loops, depth, managers = len(frame.loops), len(self.trace.blocks), frame.managers
         while True:
-            frame.locals = dict(before)
+            frame.locals, frame.managers = dict(before), managers
             for name, why in poisoned.items():
                 frame.locals[name] = Poison(why)
             try:
-                return make(specs, before), poisoned
+                found = make(specs, before)
+                frame.managers = managers  # a body that never ends normally leaves its own
+                return found, poisoned
             except _Respecify as change:
                 del frame.loops[loops:]
                 del self.trace.blocks[depth:]
@@ -217,7 +219,13 @@ class Loops(Branches):
             if leaves:
                 initial.append(strict(False, bool_).ir)
             block = new_block([index, *carried, *flags])
-            context = LoopContext("for", specs, list(block.args[1:]), leaves)
+            context = LoopContext(
+                "for",
+                specs,
+                list(block.args[1:]),
+                leaves,
+                managers=len(self.here.managers),
+            )
             self.here.loops.append(context)
             with self.trace.inside(block):
                 if leaves:
@@ -318,7 +326,13 @@ class Loops(Branches):
             carried = [t for spec in specs.values() for t in leaf_types(spec)]
             initial = self._initial(specs, before)
             block = new_block(carried)
-            context = LoopContext("while", specs, list(block.args), results=names)
+            context = LoopContext(
+                "while",
+                specs,
+                list(block.args),
+                results=names,
+                managers=len(self.here.managers),
+            )
             self.here.loops.append(context)
             with self.trace.inside(block):
                 self._arguments(block, 0, specs)

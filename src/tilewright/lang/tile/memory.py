@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright.ir.core import Op, Value
 from tilewright.ir.ops.tile.base import TileOp
+from tilewright.ir.ops.tile.versions import since_of
 from tilewright.ir.ops.tile.views import (
     GetIndexSpaceShape,
     LoadViewTko,
@@ -31,7 +32,7 @@ from tilewright.lang.tile.dtypes import (
     int64,
 )
 from tilewright.lang.tile.enums import MemoryOrder, MemoryScope, PaddingMode
-from tilewright.lang.tile.errors import TileTypeError, TileUnsupportedFeatureError
+from tilewright.lang.tile.errors import TileTypeError
 from tilewright.lang.tile.require import (
     array_of,
     axis_of,
@@ -40,10 +41,11 @@ from tilewright.lang.tile.require import (
     constant_enum,
     index_items,
     latency_of,
+    require_version,
     tile_of,
     tile_shape,
 )
-from tilewright.lang.tile.state import AliasSet, api, emit, trace, value
+from tilewright.lang.tile.state import AliasSet, api, emit, value
 from tilewright.lang.tile.values import (
     Array,
     Shape,
@@ -102,8 +104,8 @@ def inbounds(check_bounds: object, rank: int, what: str) -> dict[str, Any]:
     """The promise that an access stays inside the array."""
     if constant_bool(check_bounds, f"{what}: check_bounds"):
         return {}
-    if trace().version < (13, 4):
-        raise TileUnsupportedFeatureError(f"{what}: check_bounds=False needs Tile IR 13.4 or later")
+    late = since_of(LoadViewTko, LoadViewTko.ATTRS["inbounds"])
+    require_version(late, f"{what}: check_bounds=False")
     return {"inbounds": (True,) * rank}
 
 

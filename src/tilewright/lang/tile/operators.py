@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.ir.ops.tile.arith import Atan2
 from tilewright.lang.tile.arith import (
     binary,
     bitwise,
@@ -18,9 +19,9 @@ from tilewright.lang.tile.arith import (
 from tilewright.lang.tile.convert import converted
 from tilewright.lang.tile.dtypes import bool_, broadcast
 from tilewright.lang.tile.enums import RoundingMode
-from tilewright.lang.tile.errors import TileTypeError, TileUnsupportedFeatureError
-from tilewright.lang.tile.require import constant_bool, optional_enum, tile_of
-from tilewright.lang.tile.state import api, host_api, trace
+from tilewright.lang.tile.errors import TileTypeError
+from tilewright.lang.tile.require import constant_bool, optional_enum, require_version, tile_of
+from tilewright.lang.tile.state import api, host_api
 from tilewright.lang.tile.values import broadcasted, is_number
 
 
@@ -86,10 +87,15 @@ def cdiv(x: Any, y: Any, /) -> Any:
     >>> cdiv(1000, 128)
     8
     """
-    if is_number(x) and is_number(y):
-        return folded("cdiv", x, y)
-    trace()
+    return folded("cdiv", x, y) if is_number(x) and is_number(y) else _CDIV(x, y)
+
+
+def _cdiv(x: Any, y: Any) -> Any:
     return binary("cdiv", x, y)
+
+
+_cdiv.__name__ = "cdiv"
+_CDIV = api(_cdiv)
 
 
 @api
@@ -127,8 +133,7 @@ def pow(x: Any, y: Any, /) -> Any:
 @api
 def atan2(x1: Any, x2: Any, /) -> Any:
     """The angle of the point (x2, x1), in radians."""
-    if trace().version < (13, 2):
-        raise TileUnsupportedFeatureError("atan2 needs Tile IR 13.2 or later")
+    require_version(Atan2.since, "atan2")
     return binary("atan2", x1, x2)
 
 

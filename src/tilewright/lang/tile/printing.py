@@ -11,10 +11,10 @@ from tilewright.ir.tile_types import TOKEN
 from tilewright.lang.tile.convert import converted
 from tilewright.lang.tile.dtypes import DType, Kind, bool_, float32, int32
 from tilewright.lang.tile.errors import TileTypeError
-from tilewright.lang.tile.expressions import format_piece, joined_strings
 from tilewright.lang.tile.frames import FormattedString
 from tilewright.lang.tile.require import tile_of
 from tilewright.lang.tile.state import api, emit
+from tilewright.lang.tile.strings import format_piece, joined_strings
 from tilewright.lang.tile.values import Tile, described
 
 _INTS, _FLOATS = "diouxX", "eEfFgGaA"

@@ -5,10 +5,25 @@ from __future__ import annotations
 import enum
 from typing import Any, TypeVar
 
-from tilewright.lang.tile.errors import TileTypeError, TileValueError
+from tilewright.ir.ops.tile.base import Version
+from tilewright.lang.tile.errors import (
+    TileTypeError,
+    TileUnsupportedFeatureError,
+    TileValueError,
+)
+from tilewright.lang.tile.state import trace
 from tilewright.lang.tile.values import Array, Shape, Tile, as_tile, constant_of, described
 
 E = TypeVar("E", bound=enum.Enum)
+
+
+def require_version(since: Version, what: str) -> None:
+    """Raises: TileUnsupportedFeatureError if the kernel is captured for an older Tile IR."""
+    if trace().version < since:
+        raise TileUnsupportedFeatureError(
+            f"{what} needs Tile IR {since[0]}.{since[1]} or later, this is "
+            f"{'.'.join(map(str, trace().version))}"
+        )
 
 
 def constant_int(x: object, what: str) -> int:

@@ -10,16 +10,17 @@ from tilewright.ir.ops.tile.shape import Cat, Extract, Insert, Iota, Permute
 from tilewright.lang.tile.arith import raw
 from tilewright.lang.tile.convert import converted, index_scalar
 from tilewright.lang.tile.dtypes import DType, int32, require_dtype
-from tilewright.lang.tile.errors import TileTypeError, TileUnsupportedFeatureError
+from tilewright.lang.tile.errors import TileTypeError
 from tilewright.lang.tile.require import (
     axis_of,
     constant_int,
     constant_ints,
     index_items,
+    require_version,
     tile_of,
     tile_shape,
 )
-from tilewright.lang.tile.state import api, trace, value
+from tilewright.lang.tile.state import api, value
 from tilewright.lang.tile.values import (
     Shape,
     Tile,
@@ -346,8 +347,7 @@ def extract(x: Any, /, index: Any, shape: Any) -> Any:
 def insert(x: Any, /, index: Any, value: Any) -> Any:
     """`x` with the part at `index` replaced by `value`; the index counts parts of its shape."""
     tile, part = tile_of(x, "insert"), tile_of(value, "insert: value")
-    if trace().version < (13, 4):
-        raise TileUnsupportedFeatureError("insert needs Tile IR 13.4 or later")
+    require_version(Insert.since, "insert")
     if tile.dtype_ is not part.dtype_:
         raise TileTypeError(f"insert: expected a value of {tile.dtype_}, got {part.dtype_}")
     if not part.shape_:

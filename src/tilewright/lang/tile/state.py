@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from tilewright.errors import Loc
-from tilewright.ir.core import Block, Op, Value
+from tilewright.ir.core import Block, Effect, Op, Value
 from tilewright.ir.ops.tile.base import TileOp, Version
 from tilewright.ir.tile_types import TileIrType
 from tilewright.ir.types import Type
+from tilewright.lang.tile.errors import TileSyntaxError
 
 F = TypeVar("F", bound=Callable[..., Any])
 AliasSet = frozenset[str]
@@ -35,6 +36,8 @@ class Trace:
     aliases: dict[Op, AliasSet] = field(default_factory=dict)
     place: Callable[[], Loc | None] = lambda: None
     call: Callable[..., Any] | None = None
+    static: Callable[..., Any] | None = None
+    """Calls the functions of the API while Python itself evaluates an expression."""
     combining: str = ""
     depth: int = 0
 
@@ -93,8 +96,16 @@ def emit(
     aliases: AliasSet | None = None,
     **attrs: Any,
 ) -> Op:
-    """Appends an operation at the user's current line."""
+    """Appends an operation at the user's current line.
+
+    Raises: TileSyntaxError for one with an effect inside of a reduction or scan.
+    """
     t = trace()
+    if t.combining and kind.effect is not Effect.PURE and not kind.terminator:
+        name = kind.name.partition(".")[2]
+        raise TileSyntaxError(
+            f"the function of a {t.combining} cannot touch memory or print ({name})"
+        )
     op = kind(operands, attrs, regions, t.place(), cast("Sequence[Type]", types), segments)
     t.block.ops.append(op)
     if aliases is not None:
@@ -127,8 +138,8 @@ def api(fn: F) -> F:
 
     @functools.wraps(fn)
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        trace()
-        return fn(*args, **kwargs)
+        static = trace().static
+        return fn(*args, **kwargs) if static is None else static(fn, args, kwargs)
 
     guarded._tile_api = True  # type: ignore[attr-defined]
     return cast(F, guarded)

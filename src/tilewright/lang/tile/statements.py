@@ -8,9 +8,8 @@ from typing import Any
 
 from tilewright.ir.ops.tile.control import Return
 from tilewright.lang.tile.errors import TileTypeError
-from tilewright.lang.tile.frames import Flow, Frame, Manager
-from tilewright.lang.tile.functions import leaves_block
-from tilewright.lang.tile.loops import Loops
+from tilewright.lang.tile.frames import Flow
+from tilewright.lang.tile.managers import Enter, Exit, Managers
 from tilewright.lang.tile.state import emit
 from tilewright.lang.tile.values import described
 
@@ -30,7 +29,7 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
-class Evaluator(Loops):
+class Evaluator(Managers):
     """Evaluates the functions of a tile program, emitting Tile IR on the way."""
 
     def block(self, body: list[ast.stmt], rest: tuple[list[ast.stmt], ...] = ()) -> Flow:
@@ -39,6 +38,8 @@ class Evaluator(Loops):
             self.node = statement
             if isinstance(statement, ast.If):
                 flow = self._if(statement, (body[i + 1 :], *rest))
+            elif isinstance(statement, ast.With):
+                flow = self._with(statement, (body[i + 1 :], *rest))
             else:
                 handler = _STATEMENTS.get(type(statement))
                 if handler is None:
@@ -90,16 +91,20 @@ class Evaluator(Loops):
         if frame.kernel:
             if value is not None:
                 raise TileTypeError(f"a kernel returns nothing, got {described(value)}")
+            self.leave_managers(0)
             emit(Return)
             return Flow.LEFT
+        self.leave_managers(0)
         frame.result = value
         return Flow.RETURNED
 
     def _leave(self, _: ast.Break) -> Flow:
+        self.leave_managers(self._loop("break").managers)
         self._break()
         return Flow.LEFT
 
     def _again(self, _: ast.Continue) -> Flow:
+        self.leave_managers(self._loop("continue").managers)
         self._continue()
         return Flow.LEFT
 
@@ -113,59 +118,6 @@ class Evaluator(Loops):
             )
         self.here.locals[node.name] = self.closure(node, node.name)
         return Flow.NEXT
-
-    def _with(self, node: ast.With) -> Flow:
-        """`with`: the generator's statements up to its `yield`, the body, the rest of them."""
-        if leaves_block(node.body):
-            raise self.syntax(node, "return, break and continue cannot leave a with statement")
-        opened: list[tuple[Frame, list[ast.stmt]]] = []
-        for item in node.items:
-            manager = self.eval(item.context_expr)
-            self.node = item.context_expr
-            if not isinstance(manager, Manager) or manager.used:
-                raise TileTypeError(
-                    f"with takes a call of a function decorated by contextlib.contextmanager, "
-                    f"once, got {described(manager)}"
-                )
-            manager.used = True
-            before, what, after = self._split(manager.frame)
-            value = self._inside(manager.frame, before, what)
-            opened.append((manager.frame, after))
-            if item.optional_vars is not None:
-                self.bind(item.optional_vars, value)
-        flow = self.block(node.body)
-        for frame, after in reversed(opened):
-            self._inside(frame, after, None)
-        return flow
-
-    def _split(self, frame: Frame) -> tuple[list[ast.stmt], ast.expr | None, list[ast.stmt]]:
-        """A generator's statements before its `yield`, what it yields, the statements after."""
-        body = frame.info.body
-        found = [
-            i
-            for i, s in enumerate(body)
-            if isinstance(s, ast.Expr) and isinstance(s.value, ast.Yield)
-        ]
-        count = sum(isinstance(n, ast.Yield) for s in body for n in ast.walk(s))
-        if len(found) != 1 or count != 1:
-            raise self.syntax(
-                frame.info.node,
-                f"{frame.info.name} must have one yield, as a statement of its own",
-            )
-        (at,) = found
-        statement = body[at]
-        assert isinstance(statement, ast.Expr), "found above"
-        assert isinstance(statement.value, ast.Yield), "found above"
-        return body[:at], statement.value.value, body[at + 1 :]
-
-    def _inside(self, frame: Frame, body: list[ast.stmt], result: ast.expr | None) -> Any:
-        """Evaluates statements, and then an expression, in another frame."""
-        outer, node = self.frame, self.node
-        self.frame = frame
-        self.block(body)
-        value = None if result is None else self.eval(result)
-        self.frame, self.node = outer, node
-        return value
 
     def _raise(self, node: ast.Raise) -> Flow:
         self.static_raise(node)
@@ -193,5 +145,6 @@ _STATEMENTS: dict[type[ast.AST], Callable[[Any, Any], Flow]] = {
     ast.Pass: Evaluator._pass,
     ast.FunctionDef: Evaluator._define,
     ast.Raise: Evaluator._raise,
-    ast.With: Evaluator._with,
+    Enter: Evaluator._enter,
+    Exit: Evaluator._exit,
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tilewright.ir.core import Block, Op
 from tilewright.ir.ops.tile.base import TileOp, Version
+from tilewright.ir.ops.tile.versions import Need, operation_needs
 from tilewright.ir.tile_types import NumberType, PointerType, TensorViewType, TileType, ViewType
 from tilewright.lang.tile.dtypes import DTYPES
 from tilewright.lang.tile.errors import TileUnsupportedFeatureError
@@ -39,20 +40,12 @@ def check_support(body: Block, target: str | None, version: Version) -> None:
     `target` is a GPU such as sm_90; None is any.
     """
     sm = int(target.removeprefix("sm_").rstrip("af")) if target else None
-    shown = ".".join(map(str, version))
     for op in body.walk():
-        if isinstance(op, TileOp) and op.since > version:
-            since = ".".join(map(str, op.since))
-            raise TileUnsupportedFeatureError(
-                f"{op.mnemonic} needs Tile IR {since} or later, this is {shown}", op.loc
-            )
+        if isinstance(op, TileOp):
+            _check_version(operation_needs(op), version, op)
         for number in _numbers(op):
             name = _NAMES.get(number.name, number.name)
-            if number.since > version:
-                since = ".".join(map(str, number.since))
-                raise TileUnsupportedFeatureError(
-                    f"{name} needs Tile IR {since} or later, this is {shown}", op.loc
-                )
+            _check_version([(number.since, name)], version, op)
             first = FIRST_SM.get(number.name)
             if sm is not None and first is not None and sm < first:
                 raise TileUnsupportedFeatureError(
@@ -62,4 +55,14 @@ def check_support(body: Block, target: str | None, version: Version) -> None:
         if adds and sm is not None and sm < 90:
             raise TileUnsupportedFeatureError(
                 f"atomic addition of bfloat16 needs sm_90 or later, this is {target}", op.loc
+            )
+
+
+def _check_version(needs: Iterable[Need], version: Version, op: Op) -> None:
+    for since, what in needs:
+        if since > version:
+            raise TileUnsupportedFeatureError(
+                f"{what} needs Tile IR {since[0]}.{since[1]} or later, this is "
+                f"{version[0]}.{version[1]}",
+                op.loc,
             )

@@ -127,7 +127,7 @@ class Tile:
         return constant_value(self.const, self.dtype_, self.shape_)
 
     def __repr__(self) -> str:
-        return f"<Tile {described(self)}>"
+        return f"<tile[{self.dtype_}, {self.shape_}]>"
 
 
 class Array:
@@ -209,7 +209,8 @@ class Array:
         return METHODS["get_raw_memory"](self)
 
     def __repr__(self) -> str:
-        return f"<Array {described(self)}>"
+        shape = ", ".join(str(e) if isinstance(e, int) else "?" for e in self.shape_)
+        return f"<array[{self.dtype_}, ({shape})]>"
 
 
 class ArrayList:

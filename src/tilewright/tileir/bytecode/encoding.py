@@ -1,14 +1,16 @@
 """The numbers of the bytecode format, and its primitive encodings.
 
-Source: `shared/reference/TILE_IR.md` section 2, from NVIDIA's reader and writer.
+Source: the bytecode reader and writer that NVIDIA publishes (github.com/NVIDIA/cuda-tile).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.ir.ops.tile import versions
+
 MAGIC = b"\x7fTileIR\x00"
-VERSIONS = ((13, 1), (13, 2), (13, 3), (13, 4))
+VERSIONS = versions.VERSIONS
 DEFAULT_VERSION = (13, 3)
 PADDING = b"\xcb"
 DYNAMIC = -(1 << 63)

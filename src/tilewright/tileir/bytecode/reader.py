@@ -12,11 +12,11 @@ from tilewright.ir.ops.tile.base import (
     flag,
     hints_attr,
     int_attr,
-    maybe,
 )
 from tilewright.ir.ops.tile.memory import PrintTko
 from tilewright.ir.ops.tile.module import Entry, Global, Module
 from tilewright.ir.ops.tile.registry import BY_OPCODE
+from tilewright.ir.ops.tile.versions import since_of
 from tilewright.ir.tile_attrs import (
     VISIBILITY,
     Bounded,
@@ -109,7 +109,7 @@ class _Reader:
         name, t = self.tables.string(cursor), self.tables.type(cursor)
         attrs: dict[str, Any] = {"sym_name": name, "value": self.tables.dense(cursor, t)}
         attrs["alignment"] = cursor.varint("an alignment")
-        if self.version >= (13, 3):
+        if self.version >= since_of(Global, Global.ATTRS["constant"]):
             visibility = cursor.byte("a visibility")
             if visibility >= len(VISIBILITY.values):
                 raise cursor.error(f"visibility {visibility} is not known")
@@ -172,7 +172,7 @@ class _Reader:
         operands, segments = self._operands(kind, cursor, flags)
         regions = self._regions(kind, cursor)
         numbered = len(results)
-        if kind is PrintTko and self.version < (13, 2):
+        if kind is PrintTko and self.version < PrintTko.token_since:
             results = (TOKEN,)
         op = kind(operands, attrs, regions, None, results, segments)
         op.location = location
@@ -186,7 +186,7 @@ class _Reader:
         if not counts_results(kind):
             return tuple(self.tables.type(cursor) for _ in range(fixed))
         found = self.tables.types_of(cursor, "results")
-        wanted = 0 if kind is PrintTko and self.version < (13, 2) else fixed
+        wanted = 0 if kind is PrintTko and self.version < PrintTko.token_since else fixed
         if len(found) != wanted and kind.MORE_RESULTS is None:
             raise cursor.error(f"{kind.name} has {wanted} results, got {len(found)}", start)
         return found
@@ -270,8 +270,7 @@ class _Reader:
     ) -> Any:
         if isinstance(declared, flag):
             return label in flags
-        since = declared.since if isinstance(declared, enum_attr | maybe) else kind.since
-        if since > self.version:
+        if since_of(kind, declared) > self.version:
             return None
         if isinstance(declared, enum_attr):
             if "scope" in declared.style and label not in flags:
@@ -301,7 +300,10 @@ class _Reader:
         value = cursor.varint("an enum")
         if value >= len(declared.table.values):
             raise cursor.error(f"{declared.table.mnemonic} {value} is not known", start)
-        return declared.table.values[value]
+        name = declared.table.values[value]
+        if dict(declared.table.late).get(name, self.version) > self.version:
+            raise cursor.error(f"{declared.table.mnemonic} {name} is newer than the file", start)
+        return name
 
     def _integer(self, bits: int, cursor: ByteCursor) -> int:
         value = cursor.varint("an integer") & ((1 << bits) - 1)

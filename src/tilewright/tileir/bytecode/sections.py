@@ -20,6 +20,7 @@ from tilewright.ir.tile_debug import (
 from tilewright.ir.tile_types import (
     NUMBERS,
     PADDINGS,
+    PTR_ATTR_SINCE,
     PTR_ATTRS,
     TOKEN,
     FunctionType,
@@ -31,6 +32,7 @@ from tilewright.ir.tile_types import (
     TensorViewType,
     TileIrType,
     TileType,
+    ViewType,
     fault,
     product,
 )
@@ -40,6 +42,11 @@ from tilewright.tileir.extent import Extents
 
 T = TypeVar("T")
 _NUMBERS = {tag: NUMBERS[name] for name, tag in e.NUMBER_TAGS.items()}
+_VIEWS: dict[int, type[ViewType]] = {
+    e.PARTITION_VIEW: PartitionViewType,
+    e.STRIDED_VIEW: StridedViewType,
+    e.GATHER_SCATTER_VIEW: GatherScatterViewType,
+}
 _MAX_DEPTH = 100
 
 
@@ -195,12 +202,12 @@ class TablesReader:
             return FunctionType(inputs, self.types_of(entry, "results"))
         if tag in (e.POINTER, e.TENSOR_VIEW):
             return self._pointing(tag, entry)
-        if tag in (e.PARTITION_VIEW, e.STRIDED_VIEW, e.GATHER_SCATTER_VIEW):
+        if tag in _VIEWS:
             return self._view(tag, entry)
         raise entry.error(f"type tag {tag} is not known", start)
 
     def _pointing(self, tag: int, entry: ByteCursor) -> TileIrType:
-        flags = entry.varint("a type's flags") if self.version >= (13, 4) else 0
+        flags = entry.varint("a type's flags") if self.version >= PTR_ATTR_SINCE else 0
         if flags & ~1:
             raise entry.error(f"a type's flags are {flags:#x}, expected 0 or 1")
         element = self.type(entry)
@@ -235,8 +242,7 @@ class TablesReader:
         return PADDINGS[value]
 
     def _view(self, tag: int, entry: ByteCursor) -> TileIrType:
-        late = tag != e.PARTITION_VIEW
-        if late and self.version < (13, 3):
+        if self.version < _VIEWS[tag].since:
             raise entry.error(f"type tag {tag} is newer than the file")
         unified = self.version >= (13, 3)
         present = entry.varint("a view's flags") if unified else 0

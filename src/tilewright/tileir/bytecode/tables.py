@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.errors import VerifyError
+from tilewright.errors import Loc, VerifyError
 from tilewright.ir.core import Attribute
 from tilewright.ir.ops.tile.base import Version
+from tilewright.ir.ops.tile.versions import type_needs
 from tilewright.ir.tile_attrs import DenseAttr
 from tilewright.ir.tile_debug import (
     CallSiteLoc,
@@ -20,6 +21,7 @@ from tilewright.ir.tile_debug import (
 )
 from tilewright.ir.tile_types import (
     PADDINGS,
+    PTR_ATTR_SINCE,
     PTR_ATTRS,
     FunctionType,
     GatherScatterViewType,
@@ -92,6 +94,8 @@ class Tables:
 
     def __init__(self, version: Version, layout: Layout = DEFAULT_LAYOUT) -> None:
         self.version = version
+        self.loc: Loc | None = None
+        """Where the operation that is being written stands in its text."""
         self.strings = Table(layout.strings)
         self.types = Table(layout.types)
         self.constants = Table(layout.constants)
@@ -102,7 +106,8 @@ class Tables:
         if self.version < since:
             raise VerifyError(
                 f"{what} requires bytecode version {since[0]}.{since[1]}+, targeting "
-                f"{self.version[0]}.{self.version[1]}"
+                f"{self.version[0]}.{self.version[1]}",
+                loc=self.loc,
             )
 
     def string(self, text: str) -> bytes:
@@ -118,8 +123,9 @@ class Tables:
         return e.varint(len(types)) + b"".join(map(self.type, types))
 
     def _type(self, t: Type) -> bytes:
+        for since, what in type_needs(t):
+            self.needs(since, what)
         if isinstance(t, NumberType):
-            self.needs(t.since, f"type '{t}'")
             return e.varint(e.NUMBER_TAGS[t.name])
         if isinstance(t, TokenType):
             return e.varint(e.TOKEN)
@@ -144,9 +150,7 @@ class Tables:
 
     def _ptr_attr(self, name: str) -> tuple[bytes, bytes]:
         """What stands before and after the other fields."""
-        if self.version < (13, 4):
-            if name:
-                self.needs((13, 4), "parameter 'ptrAttr'")
+        if self.version < PTR_ATTR_SINCE:
             return b"", b""
         return e.varint(bool(name)), bytes([PTR_ATTRS.index(name)]) if name else b""
 
@@ -160,11 +164,9 @@ class Tables:
                 return e.varint(e.PARTITION_VIEW) + present + tile + view + dim_map + padding
             return e.varint(e.PARTITION_VIEW) + tile + view + dim_map + present + padding
         if isinstance(t, StridedViewType):
-            self.needs((13, 3), "type 'strided_view'")
             steps, dim_map = e.integers(t.steps, 4), e.integers(t.dim_map, 4)
             return e.varint(e.STRIDED_VIEW) + present + tile + steps + view + dim_map + padding
         assert isinstance(t, GatherScatterViewType), "there are three kinds of views"
-        self.needs((13, 3), "type 'gather_scatter_view'")
         sparse = e.varint(t.sparse_dim)
         return e.varint(e.GATHER_SCATTER_VIEW) + present + tile + view + sparse + padding
 

@@ -14,10 +14,10 @@ from tilewright.ir.ops.tile.base import (
     flag,
     hints_attr,
     int_attr,
-    maybe,
 )
 from tilewright.ir.ops.tile.memory import PrintTko
 from tilewright.ir.ops.tile.module import Entry, Global, Module
+from tilewright.ir.ops.tile.versions import operation_needs, since_of
 from tilewright.ir.tile_attrs import (
     VISIBILITY,
     Bounded,
@@ -59,7 +59,10 @@ def write_bytecode(
     for op in ops:
         if not isinstance(op, Entry | Global):
             raise VerifyError(f"'{op.name}' op cannot stand in a bytecode module", loc=op.loc)
-    return _Writer(version, layout or DEFAULT_LAYOUT).file(ops, producer)
+    writer = _Writer(version, layout or DEFAULT_LAYOUT)
+    for op in modules:
+        writer.needs(op)
+    return writer.file(ops, producer)
 
 
 _FLAGS: dict[str, list[tuple[str, Version]]] = {}
@@ -82,11 +85,11 @@ def _flag_fields(kind: type[TileOp]) -> list[tuple[str, Version]]:
         absent = isinstance(declared, enum_attr) and "scope" in declared.style
         if absent or isinstance(declared, hints_attr):
             found.append((label, since))
-    late = (13, 2) if kind is PrintTko else since
+    late = PrintTko.token_since if kind is PrintTko else since
     found += [(g.label, late) for g in kind.GROUPS if isinstance(g, optional)]
     for label, declared in kind.ATTRS.items():
         if isinstance(declared, flag):
-            found.append((label, max(declared.since, since)))
+            found.append((label, since_of(kind, declared)))
     return found
 
 
@@ -103,6 +106,12 @@ class _Writer:
         self.indices: dict[Value, int] = {}
         self.places: list[list[int]] = []
 
+    def needs(self, op: TileOp) -> None:
+        """Refuses an operation that the file's version cannot say, and its types from now on."""
+        self.tables.loc = op.loc
+        for since, what in operation_needs(op):
+            self.tables.needs(since, what)
+
     def file(self, ops: Sequence[Op], producer: str | None) -> bytes:
         globals_ = [op for op in ops if isinstance(op, Global)]
         entries = [op for op in ops if isinstance(op, Entry)]
@@ -112,7 +121,6 @@ class _Writer:
         if globals_:
             sections[e.GLOBAL] = e.varint(len(globals_)) + names
         if producer is not None:
-            self.tables.needs((13, 3), "attribute 'producer'")
             sections[e.PRODUCER] = self.tables.string(producer)
         sections[e.CONSTANT] = self.tables.constants.encoded(8)
         sections[e.DEBUG] = self._debug()
@@ -157,18 +165,17 @@ class _Writer:
     # --- functions and globals ------------------------------------------------------------------
 
     def _global(self, op: Global) -> bytes:
+        self.needs(op)
         value = op.value
         assert isinstance(value, DenseAttr), "the attribute is declared dense"
         out = self.tables.string(op.sym_name) + self.tables.type(value.type)
         out += self.tables.constant(value) + e.varint(op.alignment)
-        private = op.symbol_visibility == "private"
-        if self.version >= (13, 3):
-            return out + bytes([VISIBILITY.values.index(op.symbol_visibility), op.constant])
-        if op.constant or private:
-            self.tables.needs((13, 3), f"'{'constant' if op.constant else 'private'}' of a global")
-        return out
+        if self.version < since_of(Global, Global.ATTRS["constant"]):
+            return out
+        return out + bytes([VISIBILITY.values.index(op.symbol_visibility), op.constant])
 
     def _entry(self, op: Entry) -> bytes:
+        self.needs(op)
         signature = op.function_type
         assert isinstance(signature, TypeAttr), "the attribute is declared a type"
         for number, argument in enumerate(op.body.args):
@@ -197,10 +204,10 @@ class _Writer:
         assert isinstance(op, TileOp), f"{op.name} is not of the tile vocabulary"
         assert not isinstance(op, ForeignOp), "bytecode_fault refuses other dialects"
         kind = type(op)
-        self.tables.needs(kind.since, f"operation '{op.name}'")
+        self.needs(op)
         self.places[-1].append(self.tables.location(op.location))
         results = [v.type for v in op.results]
-        if isinstance(op, PrintTko) and self.version < (13, 2):
+        if isinstance(op, PrintTko) and self.version < PrintTko.token_since:
             results = []
         out = e.varint(kind.opcode)
         out += (
@@ -240,8 +247,6 @@ class _Writer:
             if since <= self.version:
                 present = True
                 bits |= given << bit
-            elif given:
-                self.tables.needs(since, f"'{label.rstrip('_')}' of '{op.name}'")
         return e.varint(bits) if present else b""
 
     def _operands(self, op: TileOp) -> bytes:
@@ -260,8 +265,6 @@ class _Writer:
 
     def _use(self, value: Value) -> bytes:
         if value not in self.indices:
-            if isinstance(value.owner, PrintTko):  # old versions do not have its token
-                self.tables.needs((13, 2), f"the token of '{PrintTko.name}'")
             raise VerifyError(f"a {spelled(value.type)} is used where it is not known")
         return e.varint(self.indices[value])
 
@@ -271,11 +274,7 @@ class _Writer:
         declared, value = op.ATTRS[label], op.attrs[label]
         if isinstance(declared, flag):
             return b""
-        since = declared.since if isinstance(declared, enum_attr | maybe) else op.since
-        if since > self.version:
-            says = any(value) if isinstance(value, tuple) else value is not None
-            if says and value != declared.default:
-                self.tables.needs(since, f"attribute '{label}'")
+        if since_of(type(op), declared) > self.version:
             return b""
         if isinstance(declared, enum_attr):
             return b"" if value is None else bytes([declared.table.values.index(str(value))])

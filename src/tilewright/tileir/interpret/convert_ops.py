@@ -38,7 +38,7 @@ Hardware has no other conversion to them (PTX ISA, "cvt": `.satfinite`); tileira
 
 def floats(source: DType, target: DType, rounding: str = "nearest_even") -> Fn:
     """ftof of arrays."""
-    mode = MODES[rounding]
+    mode = "rna" if rounding == "nearest_away" else MODES[rounding]
     largest = float(target.max)
     clipped = target in SATURATING and source in (F32, F64, TF32)
     saturate = target in SATURATING and not clipped

@@ -17,7 +17,6 @@ from tilewright.ir.addresses import FIRST_ADDRESS, GUARD, PAGE, describe_address
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-
 class Buffer:
     """The bytes [start, end) of memory, which `data` holds."""
 

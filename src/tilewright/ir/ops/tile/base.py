@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from tilewright.ir.core import Attribute, Constraint, Op, attr
+from tilewright.ir.core import Attribute, Block, Constraint, Op, Value, attr
 from tilewright.ir.tile_attrs import (
     OVERFLOW,
     ROUNDING,
@@ -44,6 +44,16 @@ from tilewright.ir.types import Type
 
 Version = tuple[int, int]
 A = TypeVar("A")
+
+
+class Argument(Value):
+    """An argument of a region, with the debug location that the text gave it."""
+
+    __slots__ = ("location",)
+
+    def __init__(self, type: Type, owner: Block, location: Attribute | None = None) -> None:
+        super().__init__(type, owner)
+        self.location = location
 
 
 class TileOp(Op):
@@ -136,6 +146,13 @@ class hints_attr(attr[HintsAttr | None]):
 
     def __init__(self) -> None:
         super().__init__(HintsAttr, None)
+
+
+class dicts_attr(maybe[tuple[dict[str, Any], ...] | None]):
+    """A dictionary for each argument (or result) of a function; absent where all are empty."""
+
+    def __init__(self) -> None:
+        super().__init__(tuple)
 
 
 class int_attr(attr[int]):

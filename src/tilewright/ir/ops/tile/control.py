@@ -29,7 +29,7 @@ from tilewright.ir.tile_attrs import TypedAttr
 from tilewright.ir.tile_types import TileIrType, TileType, spelled
 from tilewright.ir.types import Type
 
-_CARRIED = "[ operands_ : types(operands_) ]"
+_CARRIED = "@attributes [ operands_ : types(operands_) ]"
 
 
 def listed(types: Sequence[Type | TileIrType]) -> str:

@@ -84,15 +84,33 @@ class TruncI(TileOp):
         return None if narrower else "truncating to larger or identical integer"
 
 
+LATE_ROUNDING: Version = (13, 4)
+"""The first version in which a conversion of floats has other rounding modes."""
 _NARROW = ("f8E4M3FN", "f8E5M2", "f4E2M1FN")
-DIRECTED = {
+WIDENS = {
     "f64": ALL_FLOAT_NAMES,
-    "f32": tuple(name for name in ALL_FLOAT_NAMES if name != "f8E8M0FNU"),
+    "f32": tuple(name for name in ALL_FLOAT_NAMES if name not in ("f64", "f8E8M0FNU")),
     "tf32": ("f16", "bf16", *_NARROW, "fnv8E5M3FNU"),
     "bf16": (*_NARROW, "fnv8E5M3FNU"),
     "f16": _NARROW,
 }
-"""To what, from what 13.4 also converts upwards and downwards; to all of these, toward zero."""
+"""To what, from what a conversion is widening: 13.4 then has every rounding mode."""
+
+
+def late_modes(source: str, out: str) -> tuple[tuple[str, ...], str]:
+    """The rounding modes of a conversion to another type in 13.4, and what kind it is.
+
+    f8E8M0FNU has its own.
+    """
+    if out not in WIDENS:
+        return ("nearest_even",), "conversion to low-precision type"
+    if (source, out) == ("f64", "f32"):
+        return IEEE, "conversion from f64 to f32"
+    if (source, out) == ("f32", "tf32"):
+        return ("nearest_even", "zero", "nearest_away"), "conversion from f32 to tf32"
+    if source in WIDENS[out]:
+        return (*IEEE, "nearest_away"), "widening conversion"
+    return ("nearest_even", "zero"), "narrowing conversion to a standard type"
 
 
 class FToF(TileOp):
@@ -100,7 +118,7 @@ class FToF(TileOp):
     opcode = 0x2A
     from_ = operand(ALL_FLOATS)
     to = result(ALL_FLOATS)
-    rounding_mode = rounding(IEEE)
+    rounding_mode = rounding((*IEEE, "nearest_away"))
     assembly = "from_ rounding_mode : type(from_) -> type(to)"
     rules = (same_shape("from_", "to"),)
 
@@ -120,11 +138,14 @@ class FToF(TileOp):
 
     def check_in(self, version: Version) -> str | None:
         source, out = element_name(self.from_.type), element_name(self.to.type)
-        if version >= (13, 4) and source != out and out in DIRECTED:
-            mode = self.rounding_mode
-            if mode == "zero" or (mode in IEEE[2:] and source in DIRECTED[out]):
-                return None
-        return self.check()
+        if version < LATE_ROUNDING or source == out or out == "f8E8M0FNU":
+            return self.check()
+        modes, kind = late_modes(source, out)
+        if self.rounding_mode in modes:
+            return None
+        listed = ", ".join(f"'{mode}'" for mode in modes)
+        only = "is" if len(modes) == 1 else "are"
+        return f"invalid rounding mode specified for {kind}. Only {listed} {only} supported"
 
 
 class FToI(TileOp):

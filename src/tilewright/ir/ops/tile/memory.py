@@ -6,6 +6,8 @@ take a token and yields one.  A weak access has no scope, every other has one.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tilewright.ir.core import Effect, attr, operand, optional, result, variadic
 from tilewright.ir.ops.tile.base import (
     I1S,
@@ -17,6 +19,7 @@ from tilewright.ir.ops.tile.base import (
     TOKENS,
     Rule,
     TileOp,
+    Version,
     enum_attr,
     flag,
     hints_attr,
@@ -266,7 +269,7 @@ class GdcWaitTko(TileOp):
     effect = Effect.SYNC
     token = optional(TOKENS)
     result_token = result(TOKENS)
-    assembly = "@token -> type(result_token)"
+    assembly = "@token @attributes -> type(result_token)"
 
 
 class GdcLaunchDependentsTko(TileOp):
@@ -278,7 +281,7 @@ class GdcLaunchDependentsTko(TileOp):
     effect = Effect.SYNC
     token = optional(TOKENS)
     result_token = result(TOKENS)
-    assembly = "@token -> type(result_token)"
+    assembly = "@token @attributes -> type(result_token)"
 
 
 class MemoryFenceAliasTko(TileOp):
@@ -290,7 +293,7 @@ class MemoryFenceAliasTko(TileOp):
     effect = Effect.SYNC
     token = operand(TOKENS)
     result_token = result(TOKENS)
-    assembly = "token"
+    assembly = "token @attributes"
     alike = (("token", "result_token"),)
 
 
@@ -299,12 +302,14 @@ class PrintTko(TileOp):
 
     name = "cuda_tile.print_tko"
     opcode = 0x55
+    token_since: ClassVar[Version] = (13, 2)
+    """The first version in which it takes a token and has one."""
     effect = Effect.WRITE
     str_ = attr(str)
     args = variadic(TILES)
     token = optional(TOKENS)
     result_token = result(TOKENS)
-    assembly = "str_ [ , args ] @token [ : types(args) ] -> type(result_token)"
+    assembly = "str_ [ , args ] @token @attributes [ : types(args) ] -> type(result_token)"
 
     def check(self) -> str | None:
         count = conversions(self.str_)

@@ -8,6 +8,7 @@ from tilewright.ir.ops.tile.base import (
     I32_0,
     POINTER0,
     TileOp,
+    dicts_attr,
     enum_attr,
     flag,
     hints_attr,
@@ -29,6 +30,7 @@ from tilewright.ir.tile_types import (
     PointerType,
     TensorViewType,
     TileType,
+    spelled,
 )
 from tilewright.ir.types import Type
 
@@ -53,13 +55,17 @@ class Entry(TileOp):
     effect = Effect.CONTROL
     sym_name = attr(str)
     function_type: attr[TypeAttr] = attr(TypeAttr)
+    arg_attrs = dicts_attr()
+    res_attrs = dicts_attr()
     optimization_hints = hints_attr()
     body = region()
     assembly = "@function"
 
     def check(self) -> str | None:
         signature = self.function_type.type
-        assert isinstance(signature, FunctionType), "the parser builds a function type"
+        if problem := _function_fault(self):
+            return problem
+        assert isinstance(signature, FunctionType), "_function_fault refuses other types"
         if signature.outputs:
             return "entry op must not return values"
         if any(isinstance(t, TileType) and t.rank for t in signature.inputs):
@@ -75,8 +81,43 @@ class TestingFunc(TileOp):
     testing = True
     sym_name = attr(str)
     function_type: attr[TypeAttr] = attr(TypeAttr)
+    arg_attrs = dicts_attr()
+    res_attrs = dicts_attr()
     body = region()
     assembly = "@function"
+
+    def check(self) -> str | None:
+        return _function_fault(self)
+
+
+def _function_fault(op: Entry | TestingFunc) -> str | None:
+    """What MLIR demands of every function: attributes and arguments that fit its type."""
+    signature = op.function_type.type
+    if not isinstance(signature, FunctionType):
+        return "attribute 'function_type' failed to satisfy constraint: type attribute of function"
+    for label, word, given, types in (
+        ("arg_attrs", "argument", op.arg_attrs, signature.inputs),
+        ("res_attrs", "result", op.res_attrs, signature.outputs),
+    ):
+        if given is not None and len(given) != len(types):
+            return (
+                f"expects {word} attribute array `{label}` to have the same number of elements as "
+                f"the number of function {word}s, got {len(given)}, but expected {len(types)}"
+            )
+        if any("." not in name for names in given or () for name in names):
+            return f"{word}s may only have dialect attributes"
+    inside = [v.type for v in op.body.args]
+    if len(inside) != len(signature.inputs):
+        return (
+            f"entry block must have {len(signature.inputs)} arguments to match function signature"
+        )
+    for number, (have, want) in enumerate(zip(inside, signature.inputs, strict=True)):
+        if have != want:
+            return (
+                f"type of entry block argument #{number}('{spelled(have)}') must match the type "
+                f"of the corresponding argument in function signature('{spelled(want)}')"
+            )
+    return None
 
 
 class Global(TileOp):

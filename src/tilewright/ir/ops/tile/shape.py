@@ -44,7 +44,7 @@ class Constant(TileOp):
     opcode = 0x10
     value: attr[DenseAttr] = attr(DenseAttr)
     result = result(NUMBERS_)
-    assembly = "@dense"
+    assembly = "@dense @attributes"
 
     def check(self) -> str | None:
         if self.value.type == self.result.type:
