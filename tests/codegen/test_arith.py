@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernels import Kernel, gmem, scalar
 
+from tilewright.codegen.cuda.emit_math import _LOG2_ERFC
 from tilewright.codegen.cuda.kernel import emit_cuda
 from tilewright.errors import DTypeError
 from tilewright.ir.core import OPS, Func, Value
 from tilewright.ir.evaluate import evaluate, wrap
 from tilewright.ir.ops import arith, memory
 from tilewright.numeric.dtypes import BOOL, dtype
+from tilewright.runtime.sass import opcode_counts
 from tilewright.runtime.toolchain import compile_cubin
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 HOST = """
 #define __global__
@@ -280,6 +287,50 @@ def test_arithmetic_of_every_type_compiles_for_sm80() -> None:
     compile_cubin(text, "arithmetic", "sm_80")
     assert "ex2.approx.ftz.f32" in text
     assert "expf(" in text
+
+
+def fast_erf(x: Array) -> tuple[Array, Array]:
+    """What the helper `fast_erf` computes in f32, and what `ex2.approx` may add to it."""
+    t = np.abs(x)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        p = np.full_like(t, _LOG2_ERFC[-1])
+        for c in reversed(_LOG2_ERFC[:-1]):
+            # The product of two f32 is exact in f64, and so is all of it but the last bits.
+            p = (p.astype(np.float64) * t + float(np.float32(c))).astype(np.float32)
+        power = np.exp2((p * t).astype(np.float64)).astype(np.float32)
+        return np.copysign(np.float32(1) - power, x), power * 2.0**-22.5
+
+
+def test_the_fast_error_function_keeps_its_bound() -> None:
+    """|error| <= 2^-22 for every float: dense where erf is not yet 1, and every power of two."""
+    rng = np.random.default_rng(0)
+    powers = 2.0 ** np.arange(-149, 128)
+    x = np.concatenate([np.linspace(0, 6, 200_001), 3 * rng.standard_normal(100_000), powers])
+    x = x.astype(np.float32)
+    got, slack = fast_erf(x)
+    exact = np.array([math.erf(v) for v in x.tolist()])
+    assert (np.abs(got - exact) + slack).max() <= 2.0**-22
+    assert (fast_erf(-x)[0] == -got).all()
+
+
+def test_the_fast_error_function_of_special_numbers() -> None:
+    x = np.array([0.0, -0.0, np.inf, -np.inf, 3e38, np.nan], np.float32)
+    got = fast_erf(x)[0]
+    assert got.tolist()[:5] == [0.0, 0.0, 1.0, -1.0, 1.0]
+    assert np.signbit(got).tolist()[:2] == [False, True]
+    assert np.isnan(got[5])
+
+
+def test_the_fast_error_function_is_one_helper() -> None:
+    k = Kernel("gelu", p=gmem("f32"))
+    k.store(k.p, k.v(arith.Math, k.load(k.p), function="erf", fast=True))
+    text = emit_cuda(k.done())
+    cubin = compile_cubin(text, "gelu", "sm_90a")
+    assert text.count("fmaf(") == len(_LOG2_ERFC) - 1
+    counts = opcode_counts(cubin.cubin)
+    assert counts["FFMA"] == len(_LOG2_ERFC) - 1
+    assert counts["MUFU.EX2"] == 1
+    assert sum(counts.values()) < 40
 
 
 def test_bitcasts_compile() -> None:

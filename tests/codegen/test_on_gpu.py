@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,22 @@ def forms(source: str) -> list[tuple[str, str, bool]]:
             continue
         found.append((to, rounding, saturate))
     return found
+
+
+def test_the_fast_error_function(gpu: Gpu) -> None:
+    """|error| <= 2^-22, as `emit_math` promises; ex2.approx is the part that only a GPU knows."""
+    k = Kernel("errors", x=gmem("f32"), y=gmem("f32"))
+    i = k.add(k.mul(k.special("block_idx"), k.i32(256)), k.special("thread_idx"), name="i")
+    k.store(k.at(k.y, i), k.v(arith.Math, k.load(k.at(k.x, i)), function="erf", fast=True))
+    func = k.done()
+    data = np.linspace(-6, 6, 1 << 20, dtype=np.float32)
+    data[:4] = 0.0, np.inf, -np.inf, np.nan
+    source, target = gpu.upload(data), gpu.upload(np.zeros_like(data))
+    gpu.run(func, data.size // 256, 256, ctypes.c_uint64(source), ctypes.c_uint64(target))
+    got = gpu.download(target, data)
+    exact = np.array([math.erf(x) for x in data.tolist()])
+    assert np.isnan(got[3])
+    assert np.nanmax(np.abs(got - exact)) <= 2.0**-22
 
 
 @pytest.mark.parametrize("source", TYPES)

@@ -8,9 +8,10 @@ import pytest
 
 from tilewright.collective import scheduler
 from tilewright.collective.epilogue import fusion
-from tilewright.collective.epilogue.fusion import linear_combination, same_places
+from tilewright.collective.epilogue.fusion import linear_combination, may_be_cut, same_places
 from tilewright.errors import LaunchError
 from tilewright.lang import cute
+from tilewright.layout.basis import E
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,17 @@ def test_elements_of_a_broadcast_are_loaded_once() -> None:
     assert len(set(same_places(bias_of_columns, 0, 16))) == 8
     assert len(set(same_places(bias_of_rows, 0, 16))) == 2
     assert same_places(everything, 8, 8) == tuple(range(8))
+
+
+def test_runs_that_the_end_of_a_matrix_may_cut() -> None:
+    pairs = cute.make_identity_tensor((4, 2))  # of rows: two elements of a column follow each other
+    assert may_be_cut(pairs, (6, 5), 2) == 0
+    assert may_be_cut(pairs, (5, 6), 2) == 1
+    along_rows = cute.make_tensor(
+        pairs.iterator, cute.make_layout((1, 2, 4), stride=(E(0), E(1), E(0)))
+    )
+    assert may_be_cut(along_rows, (5, 8), 8) == 0
+    assert may_be_cut(along_rows, (8, 12), 8) == 7
 
 
 @pytest.mark.parametrize("module", [fusion, scheduler])

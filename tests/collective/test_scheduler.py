@@ -21,9 +21,7 @@ def test_every_tile_once(tiles: tuple[int, int], batches: int, group: int, along
     scheduler = RasterScheduler(Int32(tiles[0]), Int32(tiles[1]), group, batches, along)
     count = number(scheduler.num_tiles)
     places = [tuple(map(number, scheduler.tile_at(Int32(i)))) for i in range(count)]
-    wanted = {
-        (m, n, b) for m in range(tiles[0]) for n in range(tiles[1]) for b in range(batches)
-    }
+    wanted = {(m, n, b) for m in range(tiles[0]) for n in range(tiles[1]) for b in range(batches)}
     assert len(places) == len(wanted)
     assert set(places) == wanted
 

@@ -31,6 +31,11 @@ def lists(
     """The work list of each block; `choice` is the number of parts, or of streamed waves."""
     raster = RasterScheduler(Int32(tiles[0]), Int32(tiles[1]), 3)
     k, count = Int32(k_tiles), Int32(blocks)
+    if kind == "one_each":
+        return [DataParallel(raster, k, Int32(b), None) for b in range(tiles[0] * tiles[1])]
+    if kind == "one_each, split_k":
+        pieces = range(tiles[0] * tiles[1] * choice)
+        return [SplitK(raster, k, choice, Int32(b), None) for b in pieces]
     if kind == "split_k":
         return [SplitK(raster, k, choice, Int32(b), count) for b in range(blocks)]
     if kind == "stream_k":
@@ -39,10 +44,11 @@ def lists(
 
 
 KINDS = st.sampled_from(["data_parallel", "split_k", "stream_k"])
+ONE_EACH = st.sampled_from(["one_each", "one_each, split_k"])
 TILES = st.tuples(st.integers(1, 5), st.integers(1, 4))
 
 
-@given(KINDS, TILES, st.integers(2, 9), st.integers(1, 12), st.integers(1, 2))
+@given(KINDS | ONE_EACH, TILES, st.integers(2, 9), st.integers(1, 12), st.integers(1, 2))
 def test_every_k_tile_once(
     kind: str, tiles: tuple[int, int], k_tiles: int, blocks: int, choice: int
 ) -> None:
@@ -76,8 +82,8 @@ def test_two_consumers_know_what_the_other_one_multiplies(
                 assert number(work.between(Int32(i))) == everything[at + 1]
 
 
-@given(st.sampled_from(["split_k", "stream_k"]), TILES, st.integers(2, 9), st.integers(1, 12),
-       st.integers(1, 2))  # fmt: skip
+@given(st.sampled_from(["split_k", "one_each, split_k", "stream_k"]), TILES, st.integers(2, 9),
+       st.integers(1, 12), st.integers(1, 2))  # fmt: skip
 def test_parts_of_a_tile_are_in_order_of_k(
     kind: str, tiles: tuple[int, int], k_tiles: int, blocks: int, choice: int
 ) -> None:

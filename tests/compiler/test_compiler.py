@@ -21,6 +21,7 @@ from tilewright.errors import (
     TargetError,
     TilewrightError,
 )
+from tilewright.lang.cute.facts import divisor
 from tilewright.utils import SmemAllocator
 
 
@@ -64,6 +65,25 @@ def test_types_and_strides_compile_anew() -> None:
     assert (y[1::2] == -1).all()
 
 
+def test_the_extent_of_a_row_counts_as_far_as_its_pitch_does() -> None:
+    """Whether whole accesses fill a row is compiled in; packed rows compile no more for that."""
+
+    @cute.jit
+    def rows(x: cute.Tensor) -> None:
+        found.append(divisor(x.shape[1]))
+
+    found: list[int] = []
+    whole = np.zeros((8, 64), np.float16)
+    for extent in (64, 56, 60, 63):
+        compile_function(rows, whole[:, :extent])
+    assert found == [8, 4, 1]
+    found.clear()
+    for pitch in (63, 61):
+        compile_function(rows, np.zeros((8, pitch), np.float16))
+    # As the rows of 63 in a pitch of 64, but for the pitch itself.
+    assert found == [1]
+
+
 def test_arguments_that_it_was_not_compiled_for() -> None:
     compiled = compile_function(scale, *vectors(150), 3.0)
     with pytest.raises(LaunchError, match="scale: argument x is not what it was compiled for"):
@@ -92,7 +112,7 @@ def test_source_is_deterministic_across_processes() -> None:
         for _ in range(2)
     }
     assert len(texts) == 1
-    assert '#line' in texts.pop()
+    assert "#line" in texts.pop()
 
 
 @cute.kernel
@@ -130,9 +150,7 @@ def test_a_hopper_only_operation_for_ampere() -> None:
         compile_function(hopper, np.zeros(4, np.float32), target=target("sm_80"))
     text = str(error.value)
     assert isinstance(error.value, TargetError)
-    assert text.startswith(
-        "sync.setmaxnreg: needs sm_90 or newer, the target is sm_80\n"
-    )
+    assert text.startswith("sync.setmaxnreg: needs sm_90 or newer, the target is sm_80\n")
     assert "cute.arch.setmaxregister_decrease(40)" in text
     assert text.endswith("hint: compile for sm_90a, or use an older instruction here")
 

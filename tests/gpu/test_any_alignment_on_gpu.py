@@ -14,7 +14,7 @@ from tilewright.library.gemm import prepare_gemm
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.gpu("sm_90a")
 
-KERNELS = ("sm90_cpasync_gemm", "sm80_gemm")
+KERNELS = ("sm90_padded_gemm", "sm90_cpasync_gemm", "sm80_gemm")
 SIZES = [(1, 1, 1), (77, 93, 61), (1000, 1000, 1001), (513, 1026, 515), (2049, 260, 4100)]
 
 
@@ -97,4 +97,5 @@ def test_fused_epilogue(kernel: str, n: int, d_major: bool) -> None:
 
 def test_the_plan_goes_there_by_itself() -> None:
     plan = exact(integers(1000, 1001, True), integers(1001, 1000, True))
-    assert plan.kernel == "sm90_cpasync_gemm"
+    assert plan.kernel == "sm90_padded_gemm"
+    assert exact(integers(64, 60, True), integers(60, 64, True)).kernel == "sm90_cpasync_gemm"

@@ -14,7 +14,7 @@ from tilewright.library.gemm import prepare_gemm
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.gpu("sm_90a")
 
-KERNELS = ("sm90_gemm", "sm90_cpasync_gemm", "sm80_gemm", "simt_gemm")
+KERNELS = ("sm90_gemm", "sm90_padded_gemm", "sm90_cpasync_gemm", "sm80_gemm", "simt_gemm")
 
 
 def integers(*shape: int, dtype: str = "bfloat16") -> Any:

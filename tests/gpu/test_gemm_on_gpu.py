@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,13 @@ from tilewright.library.kernels.sm80_gemm import Sm80GemmConfig
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.gpu("sm_90a")
 
-BASES = tuple(dict.fromkeys((*heuristics._WIDE, *heuristics._NARROW)))
+CROWDED = (
+    Sm90GemmConfig((128, 128, 64), 3, 8, schedule="warp_specialized", blocks_per_sm=2),
+    Sm90GemmConfig((128, 64, 64), 2, 8, 1, schedule="warp_specialized", blocks_per_sm=3),
+    Sm90GemmConfig((64, 64, 64), 2, 8, 1, schedule="warp_specialized", blocks_per_sm=4),
+)
+BASES = tuple(dict.fromkeys((*heuristics._WIDE, *CROWDED, *heuristics._NARROW)))
+ALONE = Sm90GemmConfig((128, 128, 64), 3, schedule="unspecialized", blocks_per_sm=2)
 SIZES = [(1, 8, 8), (128, 256, 64), (200, 264, 72), (1000, 1304, 528), (513, 72, 4096)]
 CONFIGS: list[tuple[str, Any]] = [
     ("simt_gemm", None),
@@ -29,6 +36,9 @@ CONFIGS: list[tuple[str, Any]] = [
     ("sm90_gemm", Sm90GemmConfig((128, 192, 64), 3, store_boxes=3)),
     ("sm90_gemm", Sm90GemmConfig((128, 128, 64), 4, epilogue="direct")),
     ("sm90_gemm", Sm90GemmConfig((128, 128, 64), 4, swap_operands=True)),
+    ("sm90_gemm", ALONE),
+    ("sm90_gemm", replace(ALONE, tile_shape_mnk=(64, 128, 64), store_boxes=1, blocks_per_sm=2)),
+    ("sm90_gemm", replace(ALONE, schedule="warp_specialized", epilogue="direct")),
     *(("sm90_gemm", base) for base in BASES),
 ]
 

@@ -42,3 +42,30 @@ def test_locations_are_shared_and_columns_survive_rewriting():
     assert places["arith.and"].snippet()[1] == "   ^^^^^^^^^^^^^^^"
     adds = [op.loc for op in made.block.walk() if op.name == "arith.add"]
     assert adds[0].line == f.__code__.co_firstlineno + 2
+
+
+def test_callers_are_those_of_this_very_call():
+    """Frames are remembered while they run; a generator's caller is looked up each time."""
+
+    def double(x):
+        return x + x
+
+    def each(xs):
+        for x in xs:
+            yield x * 3
+
+    def f(a):
+        first = double(a)
+        second = double(first)
+        more = each([second, first])
+        third = next(more)
+        return third - next(more)
+
+    def line(loc):
+        return loc.line - f.__code__.co_firstlineno
+
+    made = Captured(f, 1)
+    ops = [op for op in made.block.walk() if op.name in ("arith.add", "arith.mul")]
+    chains = [(op.name, line(op.loc.caller)) for op in ops]
+    assert chains == [("arith.add", 1), ("arith.add", 2), ("arith.mul", 4), ("arith.mul", 5)]
+    assert not source_loc._callers, "no frame is kept alive"

@@ -17,7 +17,7 @@ import tilewright as tw
 from tilewright.arch.target import target
 from tilewright.compiler import build
 from tilewright.errors import LaunchError
-from tilewright.library.configs import Sm90GemmConfig, sm90_refusal
+from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.device import (
     CollectiveBuilder,
     Gemm,
@@ -33,6 +33,7 @@ from tilewright.library.device import (
 )
 from tilewright.library.gemm import prepare_gemm
 from tilewright.library.problem import GemmProblem
+from tilewright.library.sm90_refusal import sm90_refusal
 from tilewright.library.status import ProblemError
 
 KERNELS = ("sm90_gemm", "sm90_cpasync_gemm", "sm80_gemm", "simt_gemm")

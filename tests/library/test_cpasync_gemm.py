@@ -210,13 +210,14 @@ def test_the_sanitizer_sees_a_stage_overwritten(monkeypatch: pytest.MonkeyPatch)
 ODD = GemmProblem.packed(1000, 1000, 1001, ab="bf16", d="bf16")
 
 
-def test_the_plan_takes_it_where_tma_cannot_and_says_why() -> None:
-    plan = registry.plan(ODD, H200)
+def test_the_plan_takes_it_where_tma_cannot_and_copies_do_not_pay() -> None:
+    plan = registry.plan(GemmProblem.packed(64, 64, 60, ab="bf16", d="bf16"), H200)
     assert plan.kernel == KERNEL
-    assert plan.passed_over[-1] == (
-        "sm90_gemm: A needs every row at a multiple of 16 bytes (TMA), got 2 (pitch 2002 B)"
+    assert plan.passed_over[1] == (
+        "sm90_gemm: A needs every row at a multiple of 16 bytes (TMA), got 8 (pitch 120 B)"
     )
-    assert (plan.config.a_bytes, plan.config.b_bytes, plan.config.epilogue) == (2, 2, "tma")
+    assert plan.passed_over[2].startswith("sm90_padded_gemm: copying first takes ")
+    assert (plan.config.a_bytes, plan.config.b_bytes, plan.config.epilogue) == (8, 8, "tma")
     aligned = GemmProblem.packed(1000, 1000, 1000, ab="bf16", d="bf16")
     assert registry.plan(aligned, H200).kernel == "sm90_gemm"
     ragged_d = replace(aligned, d=replace(aligned.d, pitch=1001))

@@ -93,8 +93,17 @@ def test_simt_gemm_keeps_its_registers(arch: str) -> None:
 BASES = tuple(dict.fromkeys((*heuristics._WIDE, *heuristics._NARROW)))
 
 
-KINDS = (*heuristics._WIDE, *heuristics._NARROW[1:5:2], *heuristics._NARROW[-2:])
-"""All wide ones, a narrow one of each schedule, and those of two blocks on an SM."""
+KINDS = (
+    *heuristics._WIDE,
+    *heuristics._NARROW[1:5:2],
+    *heuristics._NARROW[-2:],
+    Sm90GemmConfig((128, 128, 64), 3, 8, schedule="warp_specialized", blocks_per_sm=2),
+    Sm90GemmConfig((128, 64, 64), 2, 8, 1, schedule="warp_specialized", blocks_per_sm=3),
+    Sm90GemmConfig((64, 64, 64), 2, 8, 1, schedule="warp_specialized", blocks_per_sm=4),
+    Sm90GemmConfig((128, 128, 64), 3, schedule="unspecialized", blocks_per_sm=2),
+    Sm90GemmConfig((64, 128, 64), 2, store_boxes=1, schedule="unspecialized", blocks_per_sm=3),
+)
+"""All wide ones, a narrow one of each schedule, and those of several blocks on an SM."""
 
 
 @needs_nvrtc
@@ -115,7 +124,24 @@ def test_no_config_spills(base: Sm90GemmConfig) -> None:
     cubin = prepared.compiled.cubin()
     assert cubin.warnings == ()
     assert (cubin.spill_stores, cubin.spill_loads) == (0, 0)
-    assert max(cubin.registers.values()) <= 168 // base.blocks_per_sm
+    assert max(cubin.registers.values()) <= base.even_registers
+
+
+@needs_nvrtc
+def test_a_block_for_each_tile_has_its_instructions_once() -> None:
+    """One tile: no loop over tiles, and no wait before the first of its two turns of boxes."""
+    config = Sm90GemmConfig((128, 128, 64), 3, schedule="warp_specialized", blocks_per_sm=2)
+    a, b, _, out = random_operands(GemmProblem.packed(256, 256, 512, ab="bf16", d="bf16"))
+    prepared = prepare_gemm(a, b, out=out, kernel="sm90_gemm", config=config)
+    assert prepared.compiled is not None
+    cubin = prepared.compiled.cubin()
+    assert cubin.registers == {"sm90_gemm_kernel": 128}
+    counts = opcode_counts(cubin.cubin)
+    assert counts["HGMMA.64x128x16.F32.BF16"] == 2 * 4  # two groups of 64 rows, four steps of K
+    assert counts["UTMALDG.2D"] == 2
+    assert counts["UTMASTG.2D"] == 4
+    assert counts["USETMAXREG.DEALLOC.CTAPOOL"] == counts["USETMAXREG.TRY_ALLOC.CTAPOOL"] == 1
+    assert not any(op.startswith(("LDL", "STL")) for op in counts)
 
 
 WIDE = Sm90GemmConfig()

@@ -15,15 +15,24 @@ import tilewright as tw
 from tilewright.arch.target import target
 from tilewright.errors import LaunchError
 from tilewright.library import heuristics, measured
-from tilewright.library.configs import Sm90GemmConfig, sm90_refusal
+from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.gemm import prepare_gemm, random_operands
 from tilewright.library.problem import GemmProblem
+from tilewright.library.sm90_refusal import sm90_refusal
 from tilewright.sim.options import SimOptions
 
 H200 = target("sm_90a")
-BASES = tuple(dict.fromkeys((*heuristics._WIDE, *heuristics._NARROW)))
+CROWDED = (
+    Sm90GemmConfig((128, 128, 64), 3, 8, schedule="warp_specialized", blocks_per_sm=2),
+    Sm90GemmConfig((128, 64, 64), 2, 8, 1, schedule="warp_specialized", blocks_per_sm=3),
+    Sm90GemmConfig((64, 64, 64), 2, 8, 1, schedule="warp_specialized", blocks_per_sm=4),
+)
+BASES = tuple(dict.fromkeys((*heuristics._WIDE, *CROWDED, *heuristics._NARROW)))
 PINGPONG = Sm90GemmConfig((128, 128, 64), 3, schedule="pingpong", store_buffers=2)
 COOPERATIVE = Sm90GemmConfig((128, 128, 64), 3)
+ONE_TILE = Sm90GemmConfig((128, 128, 64), 3, schedule="warp_specialized", blocks_per_sm=2)
+ALONE = replace(ONE_TILE, schedule="unspecialized")
+SCHEDULES = (COOPERATIVE, PINGPONG, ONE_TILE, ALONE)
 
 
 def check(problem: GemmProblem, config: Sm90GemmConfig, races: bool = False, **call: Any) -> None:
@@ -47,7 +56,7 @@ def test_every_config_with_its_own_stages_and_no_race(base: Sm90GemmConfig) -> N
     check(problem, replace(base, max_ctas=2), races=True)
 
 
-@pytest.mark.parametrize("config", [COOPERATIVE, PINGPONG], ids=str)
+@pytest.mark.parametrize("config", SCHEDULES, ids=str)
 @pytest.mark.parametrize("majors", itertools.product("KM", "KN", "NM"), ids="".join)
 def test_every_layout(majors: tuple[str, str, str], config: Sm90GemmConfig) -> None:
     a, b, d = majors
@@ -57,7 +66,7 @@ def test_every_layout(majors: tuple[str, str, str], config: Sm90GemmConfig) -> N
     check(problem, replace(config, max_ctas=3))
 
 
-@pytest.mark.parametrize("config", [COOPERATIVE, PINGPONG], ids=str)
+@pytest.mark.parametrize("config", SCHEDULES, ids=str)
 @pytest.mark.parametrize("size", [(1, 8, 1), (8, 8, 8), (129, 136, 8), (128, 128, 200)], ids=str)
 def test_ragged(size: tuple[int, int, int], config: Sm90GemmConfig) -> None:
     m, n, k = size
@@ -70,10 +79,24 @@ def test_ragged(size: tuple[int, int, int], config: Sm90GemmConfig) -> None:
 
 @pytest.mark.parametrize("d", ["bf16", "f32"])
 @pytest.mark.parametrize("d_major", ["N", "M"])
-@pytest.mark.parametrize("config", [COOPERATIVE, PINGPONG], ids=str)
+@pytest.mark.parametrize("config", SCHEDULES, ids=str)
 def test_direct_store_of_any_output(config: Sm90GemmConfig, d_major: str, d: str) -> None:
     direct = replace(config, epilogue="direct", max_ctas=2)
     check(GemmProblem.packed(131, 133, 72, ab="bf16", d=d, d_major=d_major), direct)
+
+
+def test_a_block_for_each_tile() -> None:
+    """However few blocks `max_ctas` says, and each has its place in a cluster."""
+    a, b, _, out = random_operands(GemmProblem.packed(136, 200, 72, ab="f16", d="f16", batch=3))
+    for cluster, blocks in (((1, 1), 12), ((2, 1), 12), ((1, 4), 24), ((4, 1), 24)):
+        config = replace(ONE_TILE, max_ctas=1, cluster_shape_mn=cluster)
+        prepared = prepare_gemm(a, b, out=out, kernel="sm90_gemm", config=config)
+        assert prepared.compiled is not None
+        (launch,) = prepared.compiled.launches(*prepared.arguments)
+        assert (launch.grid, launch.block) == ((blocks, 1, 1), (256, 1, 1))
+    alone = prepare_gemm(a, b, out=out, kernel="sm90_gemm", config=ALONE)
+    assert alone.compiled is not None
+    assert alone.compiled.launches(*alone.arguments)[0].block == (128, 1, 1)
 
 
 @pytest.mark.parametrize("swap", [False, True])
@@ -127,7 +150,7 @@ def test_few_rows_by_the_model_s_pick(m: int) -> None:
 
 @pytest.mark.parametrize("activation", ["", "relu", "gelu", "gelu_tanh", "silu"])
 @pytest.mark.parametrize("swap", [False, True])
-@pytest.mark.parametrize("config", [COOPERATIVE, PINGPONG], ids=str)
+@pytest.mark.parametrize("config", SCHEDULES, ids=str)
 def test_fused_epilogue(config: Sm90GemmConfig, swap: bool, activation: str) -> None:
     bias = np.random.default_rng(5).standard_normal(200).astype(np.float32)
     problem = GemmProblem.packed(136, 200, 72, ab="bf16", d="bf16", with_c=True)
@@ -170,7 +193,8 @@ BIG = GemmProblem.packed(256, 256, 256, ab="bf16", d="bf16")
     [
         (
             Sm90GemmConfig(schedule="stream"),
-            "schedule is 'stream', expected cooperative or pingpong",
+            "schedule is 'stream', expected one of cooperative, pingpong, warp_specialized, "
+            "unspecialized",
         ),
         (Sm90GemmConfig(epilogue="none"), "epilogue is 'none', expected tma or direct"),
         (
@@ -184,7 +208,7 @@ BIG = GemmProblem.packed(256, 256, 256, ab="bf16", d="bf16")
             "tile 128x256: 4 boxes for each consumer are no multiple of store_boxes x "
             "store_buffers = 3",
         ),
-        (Sm90GemmConfig(blocks_per_sm=3), "blocks_per_sm is 3, expected 1 or 2"),
+        (Sm90GemmConfig(blocks_per_sm=3), "blocks_per_sm is 3, expected 1 to 2 (cooperative)"),
         (
             Sm90GemmConfig(blocks_per_sm=2),
             "tile 128x256x64 with 4 stages: 2 blocks need 460,928 B of shared memory, an SM of "
@@ -195,11 +219,78 @@ BIG = GemmProblem.packed(256, 256, 256, ab="bf16", d="bf16")
             "tile 128x128 needs 64 accumulator registers per thread, with 2 blocks on an SM at "
             "most 32 fit; use a smaller tile",
         ),
+        (
+            replace(ONE_TILE, tile_shape_mnk=(256, 64, 64)),
+            "tile 256x64x64: expected M of 64 or 128 (warp_specialized), N of 16 to 256 by 8, K "
+            "of 64 or 128",
+        ),
+        (
+            replace(ONE_TILE, blocks_per_sm=5),
+            "blocks_per_sm is 5, expected 1 to 4 (warp_specialized)",
+        ),
+        (
+            replace(ONE_TILE, blocks_per_sm=3),
+            "tile 128x128x64 with 3 stages: 3 blocks need 347,280 B of shared memory, an SM of "
+            "sm_90a has 233,472; use fewer num_stages",
+        ),
+        (
+            replace(ONE_TILE, tile_shape_mnk=(64, 128, 64), num_stages=2, blocks_per_sm=3),
+            "tile 64x128: a wgmma of 128 columns needs 92 registers per thread at the launch, with "
+            "3 blocks on an SM there are 80; at most 104 columns do",
+        ),
+        (
+            replace(ONE_TILE, tile_shape_mnk=(128, 200, 64), num_stages=2, store_boxes=1),
+            "tile 128x200 needs 200 accumulator registers per thread and about 40 more, a consumer "
+            "has 224 with 2 blocks on an SM; use a smaller tile",
+        ),
+        (
+            replace(ONE_TILE, scheduler="stream_k"),
+            "scheduler 'stream_k': blocks wait for each other, but with schedule "
+            "'warp_specialized' a block starts when another one has ended",
+        ),
+        (
+            replace(ONE_TILE, split_k=2, reduction="serial"),
+            "reduction 'serial': blocks wait for each other, but with schedule "
+            "'warp_specialized' a block starts when another one has ended",
+        ),
     ],
     ids=str,
 )
 def test_refusals(config: Sm90GemmConfig, message: str) -> None:
     assert refused(BIG, config) == message
+
+
+@pytest.mark.parametrize("base", SCHEDULES, ids=str)
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("num_stages", 2), ("raster", 1), ("store_boxes", 1), ("store_buffers", 1), ("max_ctas", 1),
+     ("split_k", 1)],
+)  # fmt: skip
+def test_what_cannot_be_less(base: Sm90GemmConfig, name: str, least: int) -> None:
+    """One stage would be a deadlock: it is given back when the next one is being read."""
+    few = replace(base, **{name: least - 1})
+    assert refused(BIG, few) == f"{name} is {least - 1}, expected {least} or more"
+    assert refused(BIG, replace(base, blocks_per_sm=0)).startswith("blocks_per_sm is 0, expected 1")
+
+
+def test_one_tile_leaves_fewer_registers_the_more_blocks_there_are() -> None:
+    three = replace(ONE_TILE, tile_shape_mnk=(128, 80, 64), num_stages=2, store_boxes=1)
+    three = replace(three, blocks_per_sm=3)
+    assert refused(BIG, three) == "None"
+    assert refused(replace(BIG, c=BIG.d), three) == (
+        "80 accumulator registers per thread: C with boxes of two widths needs 96 more, a consumer "
+        "has 128 with 3 blocks on an SM; use whole boxes of 64 columns"
+    )
+    three = replace(three, epilogue="direct")
+    assert refused(replace(BIG, c=BIG.d), three) == (
+        "80 accumulator registers per thread: C beside them needs 56 more, a consumer has 128 with "
+        "3 blocks on an SM; use a smaller tile"
+    )
+    assert refused(BIG, replace(three, split_k=2)) == (
+        "80 accumulator registers per thread: parts of a sum need twice as many more, a consumer "
+        "has 128 with 3 blocks on an SM; use reduction 'cluster' or a smaller tile"
+    )
+    assert refused(BIG, replace(three, split_k=2, reduction="cluster")) == "None"
 
 
 def test_refusals_of_operands() -> None:
@@ -291,6 +382,23 @@ def test_the_model_prints_what_sharing_tiles_costs() -> None:
     ) in str(stream)
     # Of all shares the busiest block has the last one: 4 whole tiles, and 33 tiles in 132 parts.
     assert stream.waves * 64 + stream.share == 561 * 64 / 132
+
+
+def test_the_model_knows_blocks_of_one_tile() -> None:
+    """More of them on an SM hide more of each other; the more K, the less there is to hide."""
+    short, long = (GemmProblem.packed(8192, 8192, k, ab="bf16", d="bf16") for k in (128, 8192))
+    direct = replace(ONE_TILE, num_stages=2, epilogue="direct")
+    ratios = [
+        heuristics.predict(x, H200, replace(direct, blocks_per_sm=1)).clocks
+        / heuristics.predict(x, H200, direct).clocks
+        for x in (short, long)
+    ]
+    assert ratios[0] > 1.5 > 1.2 > ratios[1] > 1
+    crowded = heuristics.predict(long, H200, ONE_TILE)
+    assert (crowded.tiles, crowded.waves, crowded.k_tiles) == (4096, 16, 128)
+    # An SM has 32 of the tiles, whoever computes them.
+    assert crowded.clocks > 32 * 128 * 128 * 4
+    assert crowded.clocks > heuristics.rank(long, H200)[0].clocks
 
 
 @pytest.mark.parametrize("size", [(16, 4096, 4096), (16, 16, 32768), (512, 512, 8192),

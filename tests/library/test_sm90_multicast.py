@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,17 @@ import pytest
 import tilewright as tw
 from tilewright.arch.target import target
 from tilewright.library import heuristics, measured
-from tilewright.library.configs import Sm90GemmConfig, sm90_refusal
+from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.gemm import prepare_gemm
 from tilewright.library.problem import GemmProblem
+from tilewright.library.registry import too_large
+from tilewright.library.sm90_refusal import sm90_refusal
 from tilewright.sim.options import SimOptions
 
 H200 = target("sm_90a")
 COOPERATIVE = {"tile_shape_mnk": (128, 64, 64), "num_stages": 4, "store_boxes": 1}
+ONE_TILE = {**COOPERATIVE, "schedule": "warp_specialized", "blocks_per_sm": 2}
+ALONE = {**ONE_TILE, "schedule": "unspecialized"}
 PINGPONG = {**COOPERATIVE, "tile_shape_mnk": (64, 128, 64), "schedule": "pingpong"}
 
 
@@ -25,7 +30,9 @@ def integers(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("cluster", [(2, 1), (1, 2), (2, 2), (1, 4), (4, 2)], ids=str)
-@pytest.mark.parametrize("base", [COOPERATIVE, PINGPONG], ids=["cooperative", "pingpong"])
+@pytest.mark.parametrize(
+    "base", [COOPERATIVE, PINGPONG, ONE_TILE, ALONE], ids=lambda base: base.get("schedule", "")
+)
 @pytest.mark.parametrize("majors", ["KK", "MN"])
 def test_exact_and_clean(base: dict[str, Any], cluster: tuple[int, int], majors: str) -> None:
     a = integers(304, 136) if majors[0] == "K" else integers(136, 304).T
@@ -57,6 +64,20 @@ def test_exact_and_clean(base: dict[str, Any], cluster: tuple[int, int], majors:
 def test_refusals(fields: dict[str, Any], message: str) -> None:
     problem = GemmProblem.packed(512, 512, 512, ab="f16", d="f16")
     assert sm90_refusal(problem, H200, Sm90GemmConfig(**{**COOPERATIVE, **fields})) == message
+
+
+def test_blocks_of_clusters_are_counted_too() -> None:
+    """2^30 tiles fit, but not the block beside each of them, whose tile is outside."""
+    many = GemmProblem.packed(128, 8, 64, ab="f16", d="f16", batch=2**30)
+    config = Sm90GemmConfig(**ALONE)
+    assert too_large(many, config) is None
+    assert too_large(many, replace(config, cluster_shape_mn=(2, 1))) == (
+        "2,147,483,648 tiles of 128x64: a kernel counts them in 32 bits"
+    )
+    turned = replace(config, cluster_shape_mn=(1, 2), swap_operands=True)
+    assert too_large(many.transposed(), turned) == (
+        "2,147,483,648 tiles of 64x128: a kernel counts them in 32 bits"
+    )
 
 
 def test_the_model_takes_clusters_where_rows_are_no_whole_sectors(

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from tilewright.arch.target import target
-from tilewright.library.configs import Sm90GemmConfig, sm90_refusal
+from tilewright.library.configs import Sm90GemmConfig
 from tilewright.library.gemm import PreparedGemm, prepare_gemm
 from tilewright.library.problem import GemmProblem
+from tilewright.library.sm90_refusal import sm90_refusal
 from tilewright.sim.options import SimOptions
 
 H200 = target("sm_90a")
 TOGETHER = Sm90GemmConfig((128, 64, 64), 3, store_boxes=1, max_ctas=5)
 IN_TURNS = replace(TOGETHER, schedule="pingpong", store_buffers=2)
 CLUSTER = replace(TOGETHER, reduction="cluster", epilogue="direct", max_ctas=5)
+ONE_TILE = replace(TOGETHER, schedule="warp_specialized", num_stages=2, blocks_per_sm=2)
 NARROW = Sm90GemmConfig((128, 16, 128), 3, store_boxes=1, max_ctas=5)
 
 
@@ -69,6 +71,10 @@ SHARING = [
     split(CLUSTER, 5),
     split(CLUSTER, 2, schedule="pingpong"),
     split(CLUSTER, 5, schedule="pingpong"),
+    split(ONE_TILE, 3),
+    split(ONE_TILE, 3, reduction="fast"),
+    split(ONE_TILE, 5, reduction="cluster", epilogue="direct"),
+    split(ONE_TILE, 3, schedule="unspecialized"),
 ]
 
 

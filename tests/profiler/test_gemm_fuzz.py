@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tilewright.library.configs import SCHEDULES
 from tilewright.profiler.gemm_fuzz import POISON, Placed, draw_case, run_case
 from tilewright.sim.options import SimOptions
 
@@ -32,13 +33,16 @@ def test_every_kind_is_drawn() -> None:
     assert kinds == {
         "Sm90GemmConfig",
         "Sm90CpAsyncConfig",
+        "PaddedGemmConfig",
         "Sm80GemmConfig",
         "SimtGemmConfig",
         "LongKGemmConfig",
         "NoneType",
     }
     hopper = [config for config in configs if type(config).__name__ == "Sm90GemmConfig"]
-    assert {c.schedule for c in hopper} == {"cooperative", "pingpong"}
+    assert {c.schedule for c in hopper} == set(SCHEDULES)
+    assert {c.blocks_per_sm for c in hopper} >= {1, 2, 3}
+    assert {c.cluster_shape_mn for c in hopper} >= {(1, 1), (2, 1)}
     assert {c.scheduler for c in hopper} == {"data_parallel", "stream_k"}
     assert {c.epilogue for c in hopper} == {"tma", "direct"}
     assert {c.reduction for c in hopper if c.split_k > 1} >= {"parallel", "fast"}

@@ -61,7 +61,8 @@ class SideBySide(DataParallel):
         self, raster: Any, k_tiles: Any, multicast: Multicast, block: Any, blocks: Any
     ) -> None:
         size = multicast.shape[0] * multicast.shape[1]
-        super().__init__(raster, k_tiles, block // size, blocks // size)
+        clusters = None if blocks is None else blocks // size
+        super().__init__(raster, k_tiles, block // size, clusters)
         self.multicast = multicast
 
     def at(self, number: Any) -> Piece:

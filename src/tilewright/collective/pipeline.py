@@ -84,9 +84,13 @@ class PipelineTmaAsync:
             arch.mbarrier_init(self.full + s, 1)
             arch.mbarrier_init(self.empty + s, self.consumer_arrivals)
 
-    def producer_acquire(self, state: PipelineState) -> Pointer:
-        """Waits until the stage is empty and announces its bytes; returns the barrier for TMA."""
-        arch.mbarrier_wait(self.empty + state.index, state.phase)
+    def producer_acquire(self, state: PipelineState, fresh: bool = False) -> Pointer:
+        """Waits until the stage is empty and announces its bytes; returns the barrier for TMA.
+
+        A `fresh` stage was never filled: there is nothing to wait for.
+        """
+        if not fresh:
+            arch.mbarrier_wait(self.empty + state.index, state.phase)
         full: Pointer = self.full + state.index
         arch.mbarrier_arrive_and_expect_tx(full, self.tx_bytes)
         return full
@@ -120,9 +124,10 @@ class PipelineAsync(PipelineTmaAsync):
             arch.mbarrier_init(self.full + s, self.producer_arrivals)
             arch.mbarrier_init(self.empty + s, self.consumer_arrivals)
 
-    def producer_acquire(self, state: PipelineState) -> Pointer:
-        """Waits until the stage is empty; returns its full barrier."""
-        arch.mbarrier_wait(self.empty + state.index, state.phase)
+    def producer_acquire(self, state: PipelineState, fresh: bool = False) -> Pointer:
+        """Waits until the stage is empty, if it is not `fresh`; returns its full barrier."""
+        if not fresh:
+            arch.mbarrier_wait(self.empty + state.index, state.phase)
         full: Pointer = self.full + state.index
         return full
 

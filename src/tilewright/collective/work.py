@@ -43,7 +43,10 @@ class Share(NamedTuple):
 
 
 class DataParallel:
-    """Whole tiles: block b has the numbers b, b + blocks, b + 2 blocks, .."""
+    """Whole tiles: block b has the numbers b, b + blocks, b + 2 blocks, ..
+
+    `blocks` None: there is a block for each number, and it has no other one.
+    """
 
     def __init__(self, raster: RasterScheduler, k_tiles: Int32, block: Any, blocks: Any) -> None:
         self.raster, self.k_tiles, self.block, self.blocks = raster, k_tiles, block, blocks
@@ -55,6 +58,8 @@ class DataParallel:
 
     def walk(self, turn: Any = 0, turns: int = 1) -> tuple[Any, Any, Any]:
         """(start, stop, step) of the numbers of this block; of those every `turns`-th."""
+        if self.blocks is None:
+            return self.block, self.block + 1, 1
         if turns == 1:
             return self.block, self.total, self.blocks
         return self.block + turn * self.blocks, self.total, turns * self.blocks
@@ -104,7 +109,7 @@ class SplitK(DataParallel):
     def share(self, number: Any, piece: Piece, turns: int = 1) -> Share:
         """Which part of its tile's sum piece `number` is, of a walk by every `turns`-th."""
         first = piece.tile * self.parts
-        more = number + turns * self.blocks < self.total
+        more = self.blocks is not None and number + turns * self.blocks < self.total
         return Share(piece.tile, first, number - first, self.parts, more)
 
     def _k_range(self, part: Any) -> tuple[Any, Any]:

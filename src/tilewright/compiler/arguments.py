@@ -51,14 +51,16 @@ class ArrayKey:
     """What is compiled in of an array.
 
     `strides` has for each mode 0 or 1 where the stride is that, else None; `divisors` the number
-    of elements that divides each stride, as far as it matters for a 16-byte access; `wide` says
-    which extents do not fit 32 bits.
+    of elements that divides each stride, as far as it matters for a 16-byte access; `runs` the
+    number that divides the extent of each mode of stride 1 and all of those strides, so that whole
+    accesses fill it; `wide` says which extents do not fit 32 bits.
     """
 
     dtype: DType
     align: int
     strides: tuple[int | None, ...]
     divisors: tuple[int, ...]
+    runs: tuple[int, ...]
     wide: tuple[bool, ...]
 
 
@@ -201,11 +203,18 @@ def _read_array(view: ArrayView, taken: Arguments) -> ArrayKey:
         if known is None:
             taken.leaves.append(stride)
     align = math.gcd(view.pointer, MAX_ALIGN) if view.size else MAX_ALIGN
+    divisors = tuple(math.gcd(s, per_access) or 1 for s in view.strides)
+    # Without another stride every extent may come, and one program is to serve them all.
+    pitch = math.gcd(*(d for d, known in zip(divisors, strides, strict=True) if known is None))
     return ArrayKey(
         dtype=row,
         align=max(align, row.bytes_for(1)),
         strides=tuple(strides),
-        divisors=tuple(math.gcd(s, per_access) or 1 for s in view.strides),
+        divisors=divisors,
+        runs=tuple(
+            math.gcd(extent, pitch) if known == 1 and pitch else 1
+            for extent, known in zip(view.shape, strides, strict=True)
+        ),
         wide=tuple(extent >= 2**31 for extent in view.shape),
     )
 
@@ -231,7 +240,7 @@ def _make_tensor(host: HostTrace, name: str, key: ArrayKey) -> Tensor:
 
     pointer = host.add_argument(name, PtrType(key.dtype, Space.GMEM, key.align))
     shape = tuple(
-        leaf(f"{name}_shape{i}", ScalarType(I64 if wide else I32))
+        assume(leaf(f"{name}_shape{i}", ScalarType(I64 if wide else I32)), divby=key.runs[i])
         for i, wide in enumerate(key.wide)
     )
     stride = tuple(

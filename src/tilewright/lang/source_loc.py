@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 
 from tilewright.errors import Loc
@@ -29,6 +30,11 @@ _kinds: dict[int, int] = {}
 _tables: dict[int, list[_Position]] = {}
 _locs: dict[tuple[int, int, int], Loc] = {}
 _alive: list[CodeType] = []
+_callers: dict[FrameType, Loc | None] = {}
+"""Where frames of captured functions were called from: that is so as long as a frame lives.
+
+Only a generator may go on for another caller.
+"""
 
 
 def is_core_file(file: str) -> bool:
@@ -94,6 +100,7 @@ def current_loc(skip: int = 1) -> Loc | None:
     """
     frame: FrameType | None = sys._getframe(skip)
     places: list[FrameType] = []
+    loc: Loc | None = None
     while frame is not None:
         code = frame.f_code
         kind = _kinds.get(id(code))
@@ -101,12 +108,21 @@ def current_loc(skip: int = 1) -> Loc | None:
             kind = _kind(code)
         if kind == _USER:
             places.append(frame)
+            if frame in _callers:
+                loc = _callers[frame]
+                break
         elif kind == _BOUNDARY:
             break
         frame = frame.f_back
     else:
-        del places[1:]
-    loc: Loc | None = None
+        return loc_of_code(places[0].f_code, places[0].f_lasti) if places else None
     for place in reversed(places):
+        if not place.f_code.co_flags & CO_GENERATOR:
+            _callers[place] = loc
         loc = loc_of_code(place.f_code, place.f_lasti, loc)
     return loc
+
+
+def forget_frames() -> None:
+    """Lets go of the frames of captured functions: to be called where tracing ends."""
+    _callers.clear()

@@ -15,7 +15,7 @@ from tilewright.errors import CaptureError, Loc
 from tilewright.ir.builder import Builder
 from tilewright.ir.core import AttrValue, Block, Func, Module, Op, Value
 from tilewright.ir.evaluate import Number
-from tilewright.lang.source_loc import current_loc
+from tilewright.lang.source_loc import current_loc, forget_frames
 from tilewright.numeric.dtypes import DType
 
 
@@ -109,6 +109,8 @@ def tracing(trace: Trace) -> Iterator[Trace]:
         yield trace
     finally:
         _stack.pop()
+        if not _stack:
+            forget_frames()
 
 
 def loc() -> Loc | None:

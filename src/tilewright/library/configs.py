@@ -5,19 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tilewright.arch.target import Target
 from tilewright.collective.reduction.cluster import inbox_bytes
 from tilewright.collective.stream_k import stream_blocks, streamed_tiles
 from tilewright.library.problem import GemmProblem
-from tilewright.library.status import Refusal, StatusCode, misaligned, with_swapped_operands
+from tilewright.runtime.arrays import ArrayView
 
 WARPGROUP = 128
 BOX = 64
 """Rows, and the most columns, of what one TMA store writes."""
 CONSUMERS = 2
+"""Warpgroups that multiply in a block that stays for many tiles."""
 RESERVED_SMEM = 1024
 """Shared memory that the system takes of every block."""
-SCHEDULES = ("cooperative", "pingpong")
+SCHEDULES = ("cooperative", "pingpong", "warp_specialized", "unspecialized")
+REGISTERS = 2**16
+"""Registers of an SM."""
+MOST_REGISTERS = 255
+"""Registers that one thread can name."""
+PRODUCER_REGISTERS = 32
+"""What ptxas needs for a thread that loads parts of batches for a cluster."""
+LENT = 8
+"""Registers of each consumer thread that come from the producer: 16 of its own for two of them."""
 EPILOGUES = ("tma", "direct")
 CLUSTER = 16
 """The most blocks of a cluster; more than 8 are not portable, the launch asks for them."""
@@ -36,10 +44,19 @@ class WorkspaceShape(NamedTuple):
     sums: int
     counters: int
     elements: int
+    cleared: bool = True
 
     @property
     def bytes(self) -> int:
         return 4 * (self.sums * self.elements + self.counters)
+
+    def parts(self, whole: ArrayView) -> tuple[ArrayView, ...]:
+        """(sums, counters) in one buffer of f32, so that the counters lie on the sums' own page."""
+        size = self.sums * self.elements
+        sums = replace(whole, shape=(self.elements, self.sums), strides=(1, self.elements))
+        at = whole.pointer + 4 * size
+        counters = replace(whole, pointer=at, shape=(self.counters,), strides=(1,), dtype="i32")
+        return sums, counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +64,10 @@ class Sm90GemmConfig:
     """How the problem is cut up.
 
     `schedule`: with "cooperative" both consumers share a tile, half of its rows each; with
-    "pingpong" each has a tile of its own, and while one multiplies the other one stores.
+    "pingpong" each has a tile of its own, and while one multiplies the other one stores.  With
+    "warp_specialized" there is one consumer, and a block for each tile, of which `blocks_per_sm`
+    (1 to 4) share an SM: while one loads or stores, the others multiply.  With "unspecialized" it
+    is the same, but there is no producer: a thread of the consumer loads.
     `raster` rows of tiles are walked column by column, which keeps a wave's operands in L2.
     `store_boxes` boxes of 64x64 (and a row's narrower rest) are staged at a time by each consumer,
     in `store_buffers` turns;
@@ -63,8 +83,8 @@ class Sm90GemmConfig:
     cluster and send each other their sums; or "fast", in place by atomics, in any order.
     `cluster_shape_mn` blocks (along M, along N) are a cluster, and share what they load.
     An epilogue that does more than to scale has 8 `consumer_registers` more, from the producer's.
-    `max_ctas` blocks are launched at most, `blocks_per_sm` for each SM: with two, the registers
-    are shared evenly, so that only narrow tiles fit.
+    `max_ctas` blocks are launched at most, `blocks_per_sm` for each SM: with two of them, and two
+    consumers each, the registers are shared evenly, so that only narrow tiles fit.
     """
 
     tile_shape_mnk: tuple[int, int, int] = (128, 256, 64)
@@ -92,6 +112,57 @@ class Sm90GemmConfig:
         return self.split_k > 1 or self.scheduler == "stream_k"
 
     @property
+    def is_persistent(self) -> bool:
+        """Whether a block stays for one tile after another."""
+        return self.schedule in ("cooperative", "pingpong")
+
+    @property
+    def producers(self) -> int:
+        """Warpgroups of a block that only load: one, or none where the others load too."""
+        return int(self.schedule != "unspecialized")
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups of a block that multiply."""
+        return CONSUMERS if self.is_persistent else 1
+
+    @property
+    def sharers(self) -> int:
+        """Consumers that share a tile, and read each stage."""
+        return 1 if self.schedule == "pingpong" else self.consumers
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return WARPGROUP * (self.producers + self.consumers)
+
+    @property
+    def even_registers(self) -> int:
+        """Registers of each thread where all have as many."""
+        even = REGISTERS // (self.threads * max(self.blocks_per_sm, 1))
+        return min(even // 8 * 8, MOST_REGISTERS)
+
+    def registers(self, fused: bool = False) -> tuple[int, int] | None:
+        """Registers of a producer's and of a consumer's thread; None if both have as many.
+
+        With two consumers, an epilogue that is `fused` gets some of the producer's, which needs
+        them all where it shares what it loads.
+        """
+        if not self.producers:
+            return None
+        if not self.is_persistent and self.blocks_per_sm > 1:
+            return PRODUCER_REGISTERS, 2 * self.even_registers - PRODUCER_REGISTERS
+        if self.blocks_per_sm > 1 or not self.is_persistent:
+            return None
+        lent = LENT if fused and self.cluster_shape_mn == (1, 1) else 0
+        return self.producer_registers - CONSUMERS * lent, self.consumer_registers + lent
+
+    @property
+    def consumer_has(self) -> int:
+        """Registers of a consumer's thread."""
+        return (self.registers() or (0, self.even_registers))[1]
+
+    @property
     def in_cluster(self) -> bool:
         """Whether the blocks of a tile are a cluster, and meet in its shared memory."""
         return self.split_k > 1 and self.reduction == "cluster"
@@ -107,7 +178,7 @@ class Sm90GemmConfig:
     def consumer_rows(self) -> int:
         """Rows of a tile that one consumer multiplies."""
         m = self.tile_shape_mnk[0]
-        return m // CONSUMERS if self.schedule == "cooperative" else m
+        return m // self.sharers
 
     @property
     def boxes(self) -> int:
@@ -126,11 +197,11 @@ class Sm90GemmConfig:
         m, n, k = self.tile_shape_mnk
         ring = self.num_stages * (m + n) * k * 2
         columns = min(n, BOX) * self.store_boxes + (n % BOX if n > BOX else 0)
-        boxes = CONSUMERS * self.store_buffers * BOX * columns * 2
-        flags = 4 * CONSUMERS if self.shares_tiles else 0
+        boxes = self.consumers * self.store_buffers * BOX * columns * 2
+        flags = 4 * self.consumers if self.shares_tiles else 0
         if self.in_cluster:
-            together = self.schedule == "cooperative"
-            flags = inbox_bytes(self.split_k, CONSUMERS, together, self.accumulators)
+            together = self.sharers == self.consumers
+            flags = inbox_bytes(self.split_k, self.consumers, together, self.accumulators)
         return ring + boxes * (self.epilogue == "tma") + 16 * self.num_stages + flags
 
     def workspace(self, problem: GemmProblem) -> WorkspaceShape | None:
@@ -148,8 +219,8 @@ class Sm90GemmConfig:
             sums = max(blocks - 1, 1)
         if self.reduction in IN_PLACE:
             sums = counters
-        shares = CONSUMERS if self.schedule == "cooperative" else 1
-        return WorkspaceShape(sums * shares, counters * shares, self.accumulators * WARPGROUP)
+        sums, counters = sums * self.sharers, counters * self.sharers
+        return WorkspaceShape(sums, counters, self.accumulators * WARPGROUP)
 
     def __str__(self) -> str:
         tile = "x".join(map(str, self.tile_shape_mnk))
@@ -162,211 +233,3 @@ class Sm90GemmConfig:
         extra += [f"cluster {shape}"] * (self.cluster_shape_mn != (1, 1))
         extra += ["swapped"] * self.swap_operands + ["direct"] * (self.epilogue == "direct")
         return " ".join((self.schedule, tile, f"{self.num_stages} stages", *extra))
-
-
-def sm90_refusal(problem: GemmProblem, target: Target, config: Sm90GemmConfig) -> str | None:
-    """None, or why `sm90_gemm` cannot run the problem."""
-    if config.swap_operands:
-        reason = sm90_refusal(problem.transposed(), target, replace(config, swap_operands=False))
-        return with_swapped_operands(reason) if reason else None
-    if not target.has("wgmma"):
-        text = f"needs wgmma (sm_90a), the target is {target.name}"
-        return Refusal(text, StatusCode.ARCH_MISMATCH, "", "sm_90a", target.name)
-    if problem.a.dtype.name not in ("f16", "bf16"):
-        name = problem.a.dtype.name
-        text = f"A and B are {name}, expected f16 or bf16"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "A", "f16 or bf16", name)
-    if problem.k == 0:
-        return "K is 0: there is nothing for the tensor cores to do"
-    work = {"C": problem.c, "a bias": problem.bias, "gelu": problem.activation == "gelu"}
-    if any(work.values()) and config.accumulators > 128:
-        return (
-            f"{config.accumulators} accumulator registers per thread leave too few for "
-            f"{' and '.join(x for x in work if work[x])}, at most 128 do; use a smaller tile"
-        )
-    reason = _refused_operands(problem, config) or _refused_config(config, target)
-    reason = reason or _refused_registers(problem, config)
-    if reason is None and config.split_k > -(-problem.k // config.tile_shape_mnk[2]):
-        return f"split_k = {config.split_k} is more than the k tiles of K = {problem.k}"
-    return reason
-
-
-def _refused_operands(problem: GemmProblem, config: Sm90GemmConfig) -> str | None:
-    """None, or which operand TMA cannot take."""
-    d = problem.d
-    tma_operands = (problem.a, problem.b, d) if config.epilogue == "tma" else problem.inputs
-    for operand in tma_operands:
-        if operand.major == "strided":
-            text = f"{operand.name} has no contiguous index: TMA needs one"
-            return Refusal(text, StatusCode.INVALID_LAYOUT, operand.name, "a stride of 1", "none")
-        if operand.align_bytes < 16:
-            return misaligned(operand.name, "TMA", 128, operand.align_bytes, operand.pitch_bytes)
-    bn = config.tile_shape_mnk[1]
-    if problem.b.major == "N" and bn % 16:
-        needed = "a multiple of 16"
-        text = f"B has N contiguous: a tile of {bn} columns is no whole number of swizzle atoms"
-        text += f", expected {needed}"
-        return Refusal(text, StatusCode.INVALID_LAYOUT, "B", needed, str(bn))
-    if config.epilogue == "direct":
-        if d.dtype is problem.a.dtype or d.dtype.name == "f32":
-            return None
-        needed = f"f32, or {problem.a.dtype.name} like A and B"
-        text = f"D is {d.dtype.name}, expected {needed}"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "D", needed, d.dtype.name)
-    if d.dtype is not problem.a.dtype:
-        needed = f"{problem.a.dtype.name} like A and B"
-        text = f"D is {d.dtype.name}, expected {needed}"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "D", needed, d.dtype.name)
-    extent = problem.m if d.major == "M" else problem.n
-    if extent % 8:
-        return Refusal(
-            f"{d.major} = {extent} is no multiple of 8: a TMA store would overrun the row by up to "
-            "14 bytes",
-            StatusCode.MISALIGNED_OPERAND,
-            "D",
-            f"{d.major} a multiple of 8",
-            str(extent),
-        )
-    return None
-
-
-def _refused_config(config: Sm90GemmConfig, target: Target) -> str | None:
-    """None, or what no GPU of this target can do."""
-    bm, bn, bk = config.tile_shape_mnk
-    if config.schedule not in SCHEDULES:
-        return f"schedule is {config.schedule!r}, expected {' or '.join(SCHEDULES)}"
-    if config.epilogue not in EPILOGUES:
-        return f"epilogue is {config.epilogue!r}, expected {' or '.join(EPILOGUES)}"
-    if config.raster_along not in ("M", "N"):
-        return f"raster_along is {config.raster_along!r}, expected M or N"
-    least = BOX * (CONSUMERS if config.schedule == "cooperative" else 1)
-    if bm not in (least, 2 * least) or bn not in range(16, 257, 8) or bk not in (64, 128):
-        return (
-            f"tile {bm}x{bn}x{bk}: expected M of {least} or {2 * least} ({config.schedule}), N of "
-            "16 to 256 by 8, K of 64 or 128"
-        )
-    if reason := _refused_sharing(config, target) or _refused_multicast(config):
-        return reason
-    turn = config.store_boxes * config.store_buffers
-    across = max(bn // BOX, 1)
-    if config.epilogue == "tma" and bn > BOX and bn % BOX and across % config.store_boxes:
-        return (
-            f"tile {bm}x{bn}: {across} whole boxes and a rest in each row, expected store_boxes "
-            f"that divide {across}, got {config.store_boxes}"
-        )
-    if config.epilogue == "tma" and config.boxes % turn:
-        return (
-            f"tile {bm}x{bn}: {config.boxes} boxes for each consumer are no multiple of "
-            f"store_boxes x store_buffers = {turn}"
-        )
-    if config.blocks_per_sm not in (1, 2):
-        return f"blocks_per_sm is {config.blocks_per_sm}, expected 1 or 2"
-    together = config.blocks_per_sm * (config.smem_bytes + RESERVED_SMEM)
-    if config.blocks_per_sm > 1 and together > target.smem_per_sm:
-        return (
-            f"tile {bm}x{bn}x{bk} with {config.num_stages} stages: {config.blocks_per_sm} blocks "
-            f"need {together:,} B of shared memory, an SM of {target.name} has "
-            f"{target.smem_per_sm:,}; use fewer num_stages"
-        )
-    if config.smem_bytes > target.smem_per_block:
-        return (
-            f"tile {bm}x{bn}x{bk} with {config.num_stages} stages needs {config.smem_bytes:,} B "
-            f"of shared memory, {target.name} has {target.smem_per_block:,}; "
-            "use fewer num_stages or a smaller tile"
-        )
-    if config.blocks_per_sm > 1 and config.accumulators > 32:
-        return (
-            f"tile {bm}x{bn} needs {config.accumulators} accumulator registers per thread, with "
-            f"{config.blocks_per_sm} blocks on an SM at most 32 fit; use a smaller tile"
-        )
-    if config.accumulators + 40 > config.consumer_registers:
-        return (
-            f"tile {bm}x{bn} needs {config.accumulators} accumulator registers per thread and "
-            f"about 40 more, consumer_registers is {config.consumer_registers}; "
-            "use a smaller tile"
-        )
-    return None
-
-
-def _refused_sharing(config: Sm90GemmConfig, target: Target) -> str | None:
-    """None, or why blocks cannot share tiles in this way."""
-    if config.scheduler not in SCHEDULERS:
-        return f"scheduler is {config.scheduler!r}, expected {' or '.join(SCHEDULERS)}"
-    if config.reduction not in REDUCTIONS:
-        return f"reduction is {config.reduction!r}, expected {' or '.join(REDUCTIONS)}"
-    waits = f"scheduler {config.scheduler!r}" if config.scheduler == "stream_k" else ""
-    if config.split_k > 1 and config.reduction == "serial":
-        waits = "reduction 'serial'"
-    resident = target.sm_count * config.blocks_per_sm
-    if waits and config.max_ctas > resident:
-        return (
-            f"{waits}: max_ctas = {config.max_ctas}, but blocks wait for each other, and "
-            f"{target.name} runs {resident} at a time"
-        )
-    if config.in_cluster:
-        return _refused_cluster(config)
-    if config.scheduler != "stream_k":
-        return None
-    if config.split_k > 1:
-        return f"split_k = {config.split_k} with scheduler 'stream_k': tiles are cut one way only"
-    if config.stream_waves not in (1, 2):
-        return f"stream_waves is {config.stream_waves}, expected 1 or 2"
-    if config.reduction == "serial":
-        return "scheduler 'stream_k': reduction 'serial' would make each block wait for the next"
-    if config.reduction == "cluster":
-        return "scheduler 'stream_k': reduction 'cluster' is for the equal parts of a split_k"
-    return None
-
-
-def _refused_registers(problem: GemmProblem, config: Sm90GemmConfig) -> str | None:
-    """None, or what ptxas has shown to have too few registers."""
-    what, most = "", config.accumulators
-    streams, direct = config.scheduler == "stream_k", config.epilogue == "direct"
-    if config.schedule == "pingpong" and config.reduction == "parallel":
-        turn = "schedule 'pingpong', reduction 'parallel' and"
-        if streams and problem.c:
-            what, most = f"{turn} scheduler 'stream_k' with a C", 112
-        elif config.split_k > 1 and direct:
-            what, most = f"{turn} a split_k with epilogue 'direct'", 128
-    elif streams and direct and problem.c and config.reduction == "fast":
-        what, most = "scheduler 'stream_k', reduction 'fast' and epilogue 'direct' with a C", 80
-    if config.accumulators <= most:
-        return None
-    return (
-        f"{config.accumulators} accumulator registers per thread leave too few for {what}, at most "
-        f"{most} do; use another reduction or a smaller tile"
-    )
-
-
-def _refused_multicast(config: Sm90GemmConfig) -> str | None:
-    """None, or why a cluster cannot share what it loads."""
-    if config.cluster_shape_mn == (1, 1):
-        return None
-    along_m, along_n = config.cluster_shape_mn
-    text = f"cluster {along_m}x{along_n}"
-    if min(along_m, along_n) < 1 or along_m * along_n > CLUSTER:
-        return f"{text}: expected 1 to {CLUSTER} blocks"
-    if config.shares_tiles:
-        return f"{text}: its blocks have tiles of their own, but split_k or stream_k shares tiles"
-    if config.max_ctas < along_m * along_n:
-        return f"{text}: max_ctas = {config.max_ctas} is less"
-    bm, bn, bk = config.tile_shape_mnk
-    # A part is whole swizzle atoms: 8 rows, or 8 of K where the rows are contiguous.
-    for name, extent, blocks in (("A", bm, along_n), ("B", bn, along_m)):
-        if extent % (8 * blocks) or bk % (8 * blocks):
-            return f"{text}: {blocks} blocks cannot share a tile of {name} of {extent}x{bk} evenly"
-    return None
-
-
-def _refused_cluster(config: Sm90GemmConfig) -> str | None:
-    """None, or why the blocks of a tile cannot be a cluster."""
-    if config.split_k > CLUSTER:
-        return f"split_k = {config.split_k} in a cluster: at most {CLUSTER} blocks are one"
-    if config.max_ctas < config.split_k:
-        return f"split_k = {config.split_k} in a cluster: max_ctas = {config.max_ctas} is less"
-    if config.epilogue != "direct":
-        return (
-            f"reduction 'cluster' needs epilogue 'direct', got {config.epilogue!r}: each block "
-            "stores the rows of a few warps"
-        )
-    return None

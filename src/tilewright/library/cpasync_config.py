@@ -22,6 +22,8 @@ from tilewright.library.status import Refusal, StatusCode, with_swapped_operands
 
 ELEMENT_BYTES = 2
 """Copied one at a time where nothing wider divides an operand's addresses."""
+COPY, COPY_PAIR = 10, 27
+"""Clocks of a warp's copy instruction of any width, and of a pair of elements by registers."""
 
 
 def copy_bytes(problem: GemmProblem, operand: Operand) -> int:
@@ -65,6 +67,11 @@ class Sm90CpAsyncConfig:
     max_ctas: int = 132
     producers: int = 1
     batch: int = 16
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether a block stays for one tile after another: always."""
+        return True
 
     @property
     def threads(self) -> int:
@@ -120,7 +127,8 @@ def cpasync_refusal(problem: GemmProblem, target: Target, config: Sm90CpAsyncCon
         return "K is 0: there is nothing for the tensor cores to do"
     reason = refused_width(problem, problem.a, config.a_bytes)
     reason = reason or refused_width(problem, problem.b, config.b_bytes)
-    return reason or _refused_output(problem, config) or _refused_config(config, target)
+    reason = reason or _refused_output(problem, config) or _refused_config(config, target)
+    return reason or _refused_registers(problem, config)
 
 
 def refused_width(problem: GemmProblem, operand: Operand, nbytes: int) -> str | None:
@@ -156,6 +164,21 @@ def _refused_output(problem: GemmProblem, config: Sm90CpAsyncConfig) -> str | No
         text = f"D needs rows of whole 16 bytes (TMA store), got {actual}; use epilogue 'direct'"
         return Refusal(text, StatusCode.MISALIGNED_OPERAND, "D", "rows of whole 16 bytes", actual)
     return None
+
+
+def _refused_registers(problem: GemmProblem, config: Sm90CpAsyncConfig) -> str | None:
+    """None, or what ptxas has shown to have too few registers: the addresses of C's columns."""
+    c = problem.c
+    if c is None or config.epilogue != "tma" or c.major == problem.d.major == "N":
+        return None
+    if config.accumulators <= 64 or config.consumer_rows <= BOX:
+        return None
+    bm, bn, _ = config.tile_shape_mnk
+    majors = f"C {c.major}-major and D {problem.d.major}-major"
+    return (
+        f"tile {bm}x{bn}: {config.accumulators} accumulator registers per thread leave too few for "
+        f"{majors} with epilogue 'tma'; use epilogue 'direct' or {BOX * CONSUMERS} rows"
+    )
 
 
 def _refused_config(config: Sm90CpAsyncConfig, target: Target) -> str | None:
@@ -243,8 +266,7 @@ def clocks(problem: GemmProblem, config: Sm90CpAsyncConfig) -> float:
     """What the model thinks of a config: clocks of the busiest SM, or of the memory.
 
     A k tile takes as long as its products, its way out of the L2, or its copies, whichever is
-    slowest.  A warp's copy instruction takes a clock at least, and a pair of elements three; each
-    batch of pairs waits for a round of loads.
+    slowest.  Each batch of pairs of elements waits for a round of loads.
     """
     seen = problem.transposed() if config.swap_operands else problem
     bm, bn, bk = config.tile_shape_mnk
@@ -255,10 +277,10 @@ def clocks(problem: GemmProblem, config: Sm90CpAsyncConfig) -> float:
     copies = rounds = 0.0
     for rows, nbytes in ((bm, config.a_bytes), (bn, config.b_bytes)):
         if nbytes > ELEMENT_BYTES:
-            copies += rows * bk * ELEMENT_BYTES / nbytes / 32
+            copies += COPY * rows * bk * ELEMENT_BYTES / nbytes / 32
         else:
             pairs = rows * bk / 2
-            copies += 3 * pairs / 32
+            copies += COPY_PAIR * pairs / 32
             rounds += pairs / (WARPGROUP * config.producers * config.batch)
     from_l2 = (bm + bn) * bk * ELEMENT_BYTES / L2_BYTES
     block = max(products, from_l2, copies, rounds * GATHER_TURN)
@@ -276,7 +298,7 @@ def default_config(problem: GemmProblem, target: Target) -> Sm90CpAsyncConfig:
     >>> from tilewright.arch.target import target
     >>> odd = GemmProblem.packed(4095, 4097, 4099, ab="bf16", d="bf16")
     >>> print(default_config(odd, target("sm_90a")))
-    128x128x64 6 stages A by 2 B B by 2 B 2 producers direct
+    256x128x64 4 stages A by 2 B B by 2 B direct
     """
     plain = Sm90CpAsyncConfig(max_ctas=target.sm_count)
     found = candidates(problem, target)

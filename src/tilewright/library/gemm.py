@@ -26,7 +26,6 @@ from tilewright.compiler import Compiled, compile_function, default_target
 from tilewright.errors import LaunchError
 from tilewright.library import registry
 from tilewright.library.arrays import host_array, new_array, zeros
-from tilewright.library.configs import WorkspaceShape
 from tilewright.library.operands import GemmViews, check_output, problem_of, read_views
 from tilewright.library.problem import GemmProblem, Operand
 from tilewright.library.reference import Array, Verification, gemm_reference, verify_gemm
@@ -271,21 +270,13 @@ def program_arguments(
     shape = plan.workspace_shape
     parts: tuple[ArrayView, ...] = ()
     if shape is not None:
-        whole = workspace or as_array(zeros(request.operands[0], (shape.bytes // 4,), "f32"))
-        parts = workspace_parts(shape, whole)
+        make = zeros if shape.cleared else new_array
+        whole = workspace or as_array(make(request.operands[0], (shape.bytes // 4,), "f32"))
+        parts = shape.parts(whole)
     scalars = request.scalars
     return (
         seen.a, seen.b, seen.d, tensors, scalars, parts, plan.seen.majors, request.tree, plan.config
     )  # fmt: skip
-
-
-def workspace_parts(shape: WorkspaceShape, whole: ArrayView) -> tuple[ArrayView, ArrayView]:
-    """(sums, counters) in one buffer of f32, so that the counters lie on the sums' own page."""
-    size = shape.sums * shape.elements
-    sums = replace(whole, shape=(shape.elements, shape.sums), strides=(1, shape.elements))
-    at = whole.pointer + 4 * size
-    counters = replace(whole, pointer=at, shape=(shape.counters,), strides=(1,), dtype="i32")
-    return sums, counters
 
 
 def choose_backend(asked: str, device: str) -> str:

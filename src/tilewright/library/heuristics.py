@@ -27,9 +27,9 @@ from tilewright.library.configs import (
     IN_PLACE,
     RESERVED_SMEM,
     Sm90GemmConfig,
-    sm90_refusal,
 )
 from tilewright.library.problem import GemmProblem
+from tilewright.library.sm90_refusal import sm90_refusal
 
 LAUNCH = 3400
 """Clocks from a block's start to its first product: barriers, registers, the first TMA."""
@@ -47,6 +47,8 @@ L2_BYTES = 64
 """Bytes that one SM gets out of the L2 in a clock."""
 HBM_BYTES = 2500
 """Bytes that the GPU gets out of its memory in a clock: 4.3 TB/s at 1.7 GHz."""
+SHORT_ROWS = 1.03
+"""How much longer it takes the memory to give rows of 128 bytes than longer ones."""
 SM_BYTES = 34
 """Bytes of memory that one block gets in a clock when most SMs have none."""
 GATHER, GATHER_BY_REGISTER, GATHER_TURN = 2500, 25, 600
@@ -58,7 +60,7 @@ ROW_SPAN, SPLIT_ROW = 128, 4.2
 FUSED_BY_REGISTER = 26
 """Clocks of an epilogue for each accumulator that also gets a C, a bias or an activation."""
 TWO_BLOCKS = 1500
-"""Clocks that the start takes longer with two blocks on an SM."""
+"""Clocks that the start takes longer with several blocks on an SM."""
 SECTOR = 32
 CLOCK_MHZ = 1700
 
@@ -103,7 +105,9 @@ def predict(problem: GemmProblem, target: Target, config: Sm90GemmConfig) -> Pre
     seen = problem.transposed() if config.swap_operands else problem
     bm, bn, bk = config.tile_shape_mnk
     tiles = -(-seen.m // bm) * -(-seen.n // bn) * seen.batch * config.split_k
-    blocks = min(target.sm_count * config.blocks_per_sm, config.max_ctas)
+    blocks = target.sm_count * config.blocks_per_sm
+    if config.is_persistent:
+        blocks = min(blocks, config.max_ctas)
     blocks -= blocks % config.cluster_size
     waves = max(1, -(-tiles // blocks))
     all_k_tiles = -(-seen.k // bk)
@@ -126,7 +130,12 @@ def predict(problem: GemmProblem, target: Target, config: Sm90GemmConfig) -> Pre
         parts = 1 + -(-blocks // max(streamed, 1))
         # A share of more than a tile ends two tiles at most that others have begun or will end.
         gather = _gather(config, parts) + (share > 0) * (epilogue + FIRST_WAIT)
-    if config.schedule == "cooperative":
+    if not config.is_persistent:
+        # The tensor cores are never idle, or each of the blocks that follow each other shows.
+        own = k_tiles * block / config.blocks_per_sm
+        busiest = -(-tiles // target.sm_count) * own
+        compute = max(busiest, waves * own + (waves - 1) * (epilogue + LAUNCH)) + epilogue + gather
+    elif config.schedule == "cooperative":
         compute = waves * (k_tiles * block + epilogue + FIRST_WAIT) + share * block + gather
     else:
         # Small tiles leave less room between the two consumers.
@@ -134,12 +143,18 @@ def predict(problem: GemmProblem, target: Target, config: Sm90GemmConfig) -> Pre
         own = k_tiles * block * slower
         compute = waves * max(own + HAND_OVER, (own + epilogue) / CONSUMERS) + 0.4 * epilogue
         compute += share * block * slower + gather
-    # Few blocks do not keep the memory busy, and an uneven last wave leaves it idle.
     ctas = max(min(tiles, blocks), 1) if not share else blocks
-    uneven = waves * ctas / max(tiles, 1) - 1 if not share else 0.0
-    memory = problem.bytes / min(HBM_BYTES, ctas * SM_BYTES) * (1 + 0.5 * uneven)
-    start = LAUNCH + TWO_BLOCKS * (config.blocks_per_sm - 1)
-    clocks = start + max(compute, memory + epilogue + gather) + 0.2 * min(compute, memory)
+    idle = 0.0
+    if config.cluster_size == 1 and not share:
+        # Blocks that leave SMs idle, at once or in their last wave, do not spread evenly over the
+        # pairs of SMs that share a way to memory, it seems; clusters fill whole pairs.
+        idle = max(waves * blocks / tiles - 1 if tiles > blocks else 1 - tiles / blocks, 0.0)
+    memory = problem.bytes / min(HBM_BYTES, ctas * SM_BYTES) * (1 + 0.5 * idle)
+    memory *= SHORT_ROWS if bk * 2 <= ROW_SPAN else 1
+    start = LAUNCH + TWO_BLOCKS * (config.blocks_per_sm > 1)
+    # Both consumers of the cooperative schedule store at once, and nothing is loaded for a while.
+    ends = waves if config.schedule == "cooperative" else 1
+    clocks = start + max(compute, memory + ends * (epilogue + gather)) + 0.2 * min(compute, memory)
     bound = "memory" if memory > compute else "L2" if block > products else "tensor core"
     return Prediction(
         config, tiles, waves, k_tiles, share, block, epilogue, gather, memory, clocks, bound
@@ -160,8 +175,7 @@ def _gather(config: Sm90GemmConfig, parts: int) -> float:
     if parts == 1:
         return 0.0
     if config.in_cluster:
-        consumers = CONSUMERS if config.schedule == "cooperative" else 1
-        sent = inbox_bytes(parts, consumers, True, config.accumulators)
+        sent = inbox_bytes(parts, config.sharers, True, config.accumulators)
         return SEND + sent / SEND_BYTES
     read = 1 if config.reduction in IN_PLACE else parts
     turns = -(-read * config.accumulators // IN_FLIGHT)
@@ -180,7 +194,7 @@ _WIDE: tuple[Sm90GemmConfig, ...] = (
     Sm90GemmConfig((64, 128, 64), 8, 8, schedule="pingpong", store_boxes=1),
     Sm90GemmConfig((128, 64, 64), 8, store_boxes=1),
 )
-"""Each of them wins somewhere on an H200."""
+"""Each of them wins somewhere on an H200; blocks of one tile each won nowhere."""
 
 _NARROW: tuple[Sm90GemmConfig, ...] = (
     Sm90GemmConfig((128, 64, 64), 8, store_boxes=1),
@@ -211,7 +225,7 @@ def candidates(problem: GemmProblem, target: Target) -> Iterator[Sm90GemmConfig]
         for swap in swaps:
             rows, columns = (problem.n, problem.m) if swap else (problem.m, problem.n)
             width = base.tile_shape_mnk[1]
-            if width < columns <= 64 or (rows <= 64 < columns and width < 64):
+            if width < columns <= 64 or (rows <= 64 < columns and width < 48):
                 continue  # the wide operand would be read twice, or be a small part of the ring
             ctas = target.sm_count * base.blocks_per_sm
             whole = replace(base, swap_operands=swap, max_ctas=ctas)
@@ -262,12 +276,14 @@ def _sharing(
     (its blocks are at different k tiles, so that what one loads is no longer in the L2 for the
     others), and neither is adding by atomics, whose last bits differ from run to run.
     """
-    if config.cluster_shape_mn != (1, 1):
+    if config.cluster_shape_mn != (1, 1) or not config.is_persistent:
         return
     seen = problem.transposed() if config.swap_operands else problem
     bm, bn, bk = config.tile_shape_mnk
     tiles = -(-seen.m // bm) * -(-seen.n // bn) * seen.batch
     most = min(config.max_ctas // max(tiles, 1), seen.k // (4 * bk))
+    if min(problem.m, problem.n) <= BOX and seen.k >= 8 * bk:
+        most = max(most, 2)  # two loads of a tile at a time keep the memory busier, in any wave
     if config.schedule == "cooperative" or bm == BOX:
         for parts in (s for s in _SPLITS if s <= most):
             split = replace(config, split_k=parts)

@@ -11,16 +11,30 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilewright.arch.target import Target
-from tilewright.library.configs import WorkspaceShape
 from tilewright.library.kernels import (
     simt_gemm,
     sm80_gemm,
     sm90_cpasync_gemm,
     sm90_gemm,
     sm90_long_k_gemm,
+    sm90_padded_gemm,
 )
 from tilewright.library.problem import GemmProblem
 from tilewright.library.status import ProblemError, Refusal, StatusCode
+from tilewright.runtime.arrays import ArrayView
+
+
+class Workspace(Protocol):
+    """What a kernel keeps in global memory while it runs; `cleared`: it must be 0 before."""
+
+    @property
+    def cleared(self) -> bool: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    def parts(self, whole: ArrayView) -> tuple[ArrayView, ...]:
+        """What the kernel's host function takes of it; `whole` is f32."""
 
 
 class GemmKernel(Protocol):
@@ -36,9 +50,16 @@ class GemmKernel(Protocol):
 
 
 KERNELS: dict[str, Any] = {
-    m.NAME: m for m in (sm90_long_k_gemm, sm90_gemm, sm90_cpasync_gemm, sm80_gemm, simt_gemm)
+    m.NAME: m
+    for m in (
+        *(sm90_long_k_gemm, sm90_gemm, sm90_padded_gemm, sm90_cpasync_gemm),
+        *(sm80_gemm, simt_gemm),
+    )
 }
-"""Best first: the first one takes the few problems that it is made for, the last one takes all."""
+"""Best first: the first one takes the few problems that it is made for, the last one takes all.
+
+`passed_over` of a kernel that has it says where another one is likely faster.
+"""
 
 MOST = 2**31 - 2**16
 """Tiles, and elements along an index: what 32 bits hold, and a step beyond it too."""
@@ -70,8 +91,8 @@ class GemmPlan:
         return self.problem.transposed() if self.swapped else self.problem
 
     @property
-    def workspace_shape(self) -> WorkspaceShape | None:
-        """The workspace of blocks that share tiles; None if none do."""
+    def workspace_shape(self) -> Workspace | None:
+        """The workspace of shared tiles or of copies; None where there are none."""
         workspace = getattr(self.config, "workspace", None)
         return workspace(self.seen) if workspace else None
 
@@ -95,11 +116,14 @@ def too_large(problem: GemmProblem, config: Any) -> Refusal | None:
             text = f"{name} = {size:,}: a kernel counts {name} in 32 bits"
             return Refusal(text, StatusCode.INVALID_PROBLEM, name, f"at most {MOST:,}", f"{size:,}")
     m, n, _ = config.tile_shape_mnk
-    if getattr(config, "swap_operands", False):
-        m, n = n, m
-    tiles = -(-problem.m // m) * -(-problem.n // n) * problem.batch
-    tiles *= getattr(config, "split_k", 1)
+    swapped = getattr(config, "swap_operands", False)
+    # A cluster's blocks all have a number, also where its tiles lie outside of D.
+    seen = problem.transposed() if swapped else problem
+    along_m, along_n = getattr(config, "cluster_shape_mn", (1, 1))
+    tiles = -(-seen.m // (m * along_m)) * -(-seen.n // (n * along_n)) * along_m * along_n
+    tiles *= problem.batch * getattr(config, "split_k", 1)
     if tiles > MOST:
+        m, n = (n, m) if swapped else (m, n)
         text = f"{tiles:,} tiles of {m}x{n}: a kernel counts them in 32 bits"
         return Refusal(text, StatusCode.INVALID_PROBLEM, "D", f"at most {MOST:,}", f"{tiles:,}")
     return None
@@ -123,6 +147,8 @@ def plan(problem: GemmProblem, target: Target, kernel: str = "", config: Any = N
         module = KERNELS[name]
         chosen = config if config is not None else module.default_config(problem, target)
         reason = module.can_implement(problem, target, chosen) or too_large(problem, chosen)
+        if reason is None and not kernel and hasattr(module, "passed_over"):
+            reason = module.passed_over(problem, target, chosen)
         if reason is None:
             return GemmPlan(problem, target, name, chosen, tuple(passed_over))
         passed_over.append(f"{name}: {reason}")

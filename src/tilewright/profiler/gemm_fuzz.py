@@ -23,12 +23,13 @@ import numpy as np
 from tilewright.arch.target import Target, target
 from tilewright.errors import TilewrightError
 from tilewright.library.arrays import host_array
-from tilewright.library.configs import Sm90GemmConfig
+from tilewright.library.configs import SCHEDULES, Sm90GemmConfig
 from tilewright.library.cpasync_config import Sm90CpAsyncConfig
 from tilewright.library.gemm import PreparedGemm, plan_gemm, pose, prepare_gemm
 from tilewright.library.kernels.simt_gemm import SimtGemmConfig
 from tilewright.library.kernels.sm80_gemm import Sm80GemmConfig
 from tilewright.library.kernels.sm90_long_k_gemm import LongKGemmConfig
+from tilewright.library.padded_config import PaddedGemmConfig
 from tilewright.numeric.convert import storage_dtype
 from tilewright.numeric.dtypes import dtype
 from tilewright.sim.options import SimOptions
@@ -41,8 +42,9 @@ POISON = -77.0
 TRIES = 1000
 """Draws until a kernel takes one: most of what is drawn, it has to refuse."""
 SHARES = {
-    "sm90_gemm": 60,
-    "sm90_cpasync_gemm": 12,
+    "sm90_gemm": 54,
+    "sm90_padded_gemm": 8,
+    "sm90_cpasync_gemm": 10,
     "sm80_gemm": 10,
     "simt_gemm": 4,
     "sm90_long_k_gemm": 4,
@@ -308,6 +310,9 @@ def _draw_config(rng: random.Random, kernel: str, swap: bool, on: Target) -> Any
     match kernel:
         case "sm90_gemm":
             return _draw_sm90(rng, swap, few)
+        case "sm90_padded_gemm":
+            copies = rng.choice(("A", "B", "AB", "AB"))
+            return PaddedGemmConfig(_draw_sm90(rng, swap, few), copies)
         case "sm90_cpasync_gemm":
             stages = rng.choice((2, 3, 4, 6))
             return Sm90CpAsyncConfig(
@@ -341,8 +346,10 @@ def _draw_config(rng: random.Random, kernel: str, swap: bool, on: Target) -> Any
 
 
 def _draw_sm90(rng: random.Random, swap: bool, few: int) -> Sm90GemmConfig:
-    schedule = rng.choice(("cooperative", "pingpong"))
+    schedule = rng.choice(SCHEDULES)
     base = 128 if schedule == "cooperative" else 64
+    stays = schedule in ("cooperative", "pingpong")
+    blocks = rng.choice((1, 1, 1, 2) if stays else (1, 2, 3, 4))
     config = Sm90GemmConfig(
         tile_shape_mnk=(
             base * rng.choice((1, 1, 2)),
@@ -358,6 +365,7 @@ def _draw_sm90(rng: random.Random, swap: bool, few: int) -> Sm90GemmConfig:
         epilogue=rng.choice(("tma", "tma", "direct")),
         swap_operands=swap,
         max_ctas=few,
+        blocks_per_sm=blocks,
     )
     shared = rng.random()
     if shared < 0.25:
@@ -367,4 +375,6 @@ def _draw_sm90(rng: random.Random, swap: bool, few: int) -> Sm90GemmConfig:
     if shared < 0.5:
         reduction = rng.choice(("parallel", "fast", "serial", "cluster"))
         return replace(config, split_k=rng.choice((2, 2, 3, 4)), reduction=reduction)
+    if shared < 0.6:
+        return replace(config, cluster_shape_mn=rng.choice(((2, 1), (1, 2), (2, 2))))
     return config

@@ -126,318 +126,110 @@ simt_gemm_kernel(const bf16* mA_0, int mA_1, int mA_2, int mA_3, i64 mA_4, const
   bf16* part = mD_0 + (i64)v0 * 128 * mD_4 + (i64)v20 + (i64)v1 * 4 * mD_4 + (i64)v3;
   const int coords = v0 * 128 + v2;
   const int v22 = v20 + v3;
-  alignas(16) bf16 v23[4];
-  *(u32*)v23 = pack_bf16(acc[0] * scalars, acc[8] * scalars);
-  *(u32*)(v23 + 2) = pack_bf16(acc[16] * scalars, acc[24] * scalars);
-  const bool v24 = coords < mD_1;
-  const bool v25 = v22 + 3 < mD_2;
-  if (v24 && v25) {
+  const bool v23 = coords < mD_1;
+  const bool v24 = v22 + 3 < mD_2;
+  if (v23 && v24) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v23;
-    *(u32*)(r + 2) = *(const u32*)(v23 + 2);
+    *(u32*)r = pack_bf16(acc[0] * scalars, acc[8] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[16] * scalars, acc[24] * scalars);
     copy8(part, r);
-  } else {
-    if (v24 && v22 < mD_2) {
-      part[0] = v23[0];
-    }
-    if (v24 && v22 + 1 < mD_2) {
-      part[1] = v23[1];
-    }
-    if (v24 && v22 + 2 < mD_2) {
-      part[2] = v23[2];
-    }
   }
-  alignas(16) bf16 v26[4];
-  *(u32*)v26 = pack_bf16(acc[1] * scalars, acc[9] * scalars);
-  *(u32*)(v26 + 2) = pack_bf16(acc[17] * scalars, acc[25] * scalars);
-  const bool v27 = coords + 1 < mD_1;
-  if (v27 && v25) {
+  const bool v25 = coords + 1 < mD_1;
+  if (v25 && v24) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v26;
-    *(u32*)(r + 2) = *(const u32*)(v26 + 2);
+    *(u32*)r = pack_bf16(acc[1] * scalars, acc[9] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[17] * scalars, acc[25] * scalars);
     copy8(part + mD_4, r);
-  } else {
-    if (v27 && v22 < mD_2) {
-      part[mD_4] = v26[0];
-    }
-    if (v27 && v22 + 1 < mD_2) {
-      (part + mD_4)[1] = v26[1];
-    }
-    if (v27 && v22 + 2 < mD_2) {
-      (part + mD_4)[2] = v26[2];
-    }
   }
-  alignas(16) bf16 v28[4];
-  *(u32*)v28 = pack_bf16(acc[2] * scalars, acc[10] * scalars);
-  *(u32*)(v28 + 2) = pack_bf16(acc[18] * scalars, acc[26] * scalars);
-  const bool v29 = coords + 2 < mD_1;
-  if (v29 && v25) {
+  const bool v26 = coords + 2 < mD_1;
+  if (v26 && v24) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v28;
-    *(u32*)(r + 2) = *(const u32*)(v28 + 2);
+    *(u32*)r = pack_bf16(acc[2] * scalars, acc[10] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[18] * scalars, acc[26] * scalars);
     copy8(part + 2 * mD_4, r);
-  } else {
-    if (v29 && v22 < mD_2) {
-      part[2 * mD_4] = v28[0];
-    }
-    if (v29 && v22 + 1 < mD_2) {
-      (part + 2 * mD_4)[1] = v28[1];
-    }
-    if (v29 && v22 + 2 < mD_2) {
-      (part + 2 * mD_4)[2] = v28[2];
-    }
   }
-  alignas(16) bf16 v30[4];
-  *(u32*)v30 = pack_bf16(acc[3] * scalars, acc[11] * scalars);
-  *(u32*)(v30 + 2) = pack_bf16(acc[19] * scalars, acc[27] * scalars);
-  const bool v31 = coords + 3 < mD_1;
-  if (v31 && v25) {
+  const bool v27 = coords + 3 < mD_1;
+  if (v27 && v24) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v30;
-    *(u32*)(r + 2) = *(const u32*)(v30 + 2);
+    *(u32*)r = pack_bf16(acc[3] * scalars, acc[11] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[19] * scalars, acc[27] * scalars);
     copy8(part + 3 * mD_4, r);
-  } else {
-    if (v31 && v22 < mD_2) {
-      part[3 * mD_4] = v30[0];
-    }
-    if (v31 && v22 + 1 < mD_2) {
-      (part + 3 * mD_4)[1] = v30[1];
-    }
-    if (v31 && v22 + 2 < mD_2) {
-      (part + 3 * mD_4)[2] = v30[2];
-    }
   }
-  alignas(16) bf16 v32[4];
-  *(u32*)v32 = pack_bf16(acc[4] * scalars, acc[12] * scalars);
-  *(u32*)(v32 + 2) = pack_bf16(acc[20] * scalars, acc[28] * scalars);
-  const bool v33 = coords + 64 < mD_1;
-  if (v33 && v25) {
+  const bool v28 = coords + 64 < mD_1;
+  if (v28 && v24) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v32;
-    *(u32*)(r + 2) = *(const u32*)(v32 + 2);
+    *(u32*)r = pack_bf16(acc[4] * scalars, acc[12] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[20] * scalars, acc[28] * scalars);
     copy8(part + v21, r);
-  } else {
-    if (v33 && v22 < mD_2) {
-      part[v21] = v32[0];
-    }
-    if (v33 && v22 + 1 < mD_2) {
-      (part + v21)[1] = v32[1];
-    }
-    if (v33 && v22 + 2 < mD_2) {
-      (part + v21)[2] = v32[2];
-    }
   }
-  alignas(16) bf16 v34[4];
-  *(u32*)v34 = pack_bf16(acc[5] * scalars, acc[13] * scalars);
-  *(u32*)(v34 + 2) = pack_bf16(acc[21] * scalars, acc[29] * scalars);
-  const bool v35 = coords + 65 < mD_1;
-  if (v35 && v25) {
+  const bool v29 = coords + 65 < mD_1;
+  if (v29 && v24) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v34;
-    *(u32*)(r + 2) = *(const u32*)(v34 + 2);
+    *(u32*)r = pack_bf16(acc[5] * scalars, acc[13] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[21] * scalars, acc[29] * scalars);
     copy8(part + mD_4 + v21, r);
-  } else {
-    if (v35 && v22 < mD_2) {
-      part[mD_4 + v21] = v34[0];
-    }
-    if (v35 && v22 + 1 < mD_2) {
-      (part + mD_4 + v21)[1] = v34[1];
-    }
-    if (v35 && v22 + 2 < mD_2) {
-      (part + mD_4 + v21)[2] = v34[2];
-    }
   }
-  alignas(16) bf16 v36[4];
-  *(u32*)v36 = pack_bf16(acc[6] * scalars, acc[14] * scalars);
-  *(u32*)(v36 + 2) = pack_bf16(acc[22] * scalars, acc[30] * scalars);
-  const bool v37 = coords + 66 < mD_1;
-  if (v37 && v25) {
+  const bool v30 = coords + 66 < mD_1;
+  if (v30 && v24) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v36;
-    *(u32*)(r + 2) = *(const u32*)(v36 + 2);
+    *(u32*)r = pack_bf16(acc[6] * scalars, acc[14] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[22] * scalars, acc[30] * scalars);
     copy8(part + 2 * mD_4 + v21, r);
-  } else {
-    if (v37 && v22 < mD_2) {
-      part[2 * mD_4 + v21] = v36[0];
-    }
-    if (v37 && v22 + 1 < mD_2) {
-      (part + 2 * mD_4 + v21)[1] = v36[1];
-    }
-    if (v37 && v22 + 2 < mD_2) {
-      (part + 2 * mD_4 + v21)[2] = v36[2];
-    }
   }
-  alignas(16) bf16 v38[4];
-  *(u32*)v38 = pack_bf16(acc[7] * scalars, acc[15] * scalars);
-  *(u32*)(v38 + 2) = pack_bf16(acc[23] * scalars, acc[31] * scalars);
-  const bool v39 = coords + 67 < mD_1;
-  if (v39 && v25) {
+  const bool v31 = coords + 67 < mD_1;
+  if (v31 && v24) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v38;
-    *(u32*)(r + 2) = *(const u32*)(v38 + 2);
+    *(u32*)r = pack_bf16(acc[7] * scalars, acc[15] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[23] * scalars, acc[31] * scalars);
     copy8(part + 3 * mD_4 + v21, r);
-  } else {
-    if (v39 && v22 < mD_2) {
-      part[3 * mD_4 + v21] = v38[0];
-    }
-    if (v39 && v22 + 1 < mD_2) {
-      (part + 3 * mD_4 + v21)[1] = v38[1];
-    }
-    if (v39 && v22 + 2 < mD_2) {
-      (part + 3 * mD_4 + v21)[2] = v38[2];
-    }
   }
-  alignas(16) bf16 v40[4];
-  *(u32*)v40 = pack_bf16(acc[32] * scalars, acc[40] * scalars);
-  *(u32*)(v40 + 2) = pack_bf16(acc[48] * scalars, acc[56] * scalars);
-  const bool v41 = v22 + 67 < mD_2;
-  if (v24 && v41) {
+  const bool v32 = v22 + 67 < mD_2;
+  if (v23 && v32) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v40;
-    *(u32*)(r + 2) = *(const u32*)(v40 + 2);
+    *(u32*)r = pack_bf16(acc[32] * scalars, acc[40] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[48] * scalars, acc[56] * scalars);
     copy8(part + 64, r);
-  } else {
-    if (v24 && v22 + 64 < mD_2) {
-      part[64] = v40[0];
-    }
-    if (v24 && v22 + 65 < mD_2) {
-      part[65] = v40[1];
-    }
-    if (v24 && v22 + 66 < mD_2) {
-      part[66] = v40[2];
-    }
   }
-  alignas(16) bf16 v42[4];
-  *(u32*)v42 = pack_bf16(acc[33] * scalars, acc[41] * scalars);
-  *(u32*)(v42 + 2) = pack_bf16(acc[49] * scalars, acc[57] * scalars);
-  if (v27 && v41) {
+  if (v25 && v32) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v42;
-    *(u32*)(r + 2) = *(const u32*)(v42 + 2);
+    *(u32*)r = pack_bf16(acc[33] * scalars, acc[41] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[49] * scalars, acc[57] * scalars);
     copy8(part + mD_4 + 64, r);
-  } else {
-    if (v27 && v22 + 64 < mD_2) {
-      (part + mD_4)[64] = v42[0];
-    }
-    if (v27 && v22 + 65 < mD_2) {
-      (part + mD_4)[65] = v42[1];
-    }
-    if (v27 && v22 + 66 < mD_2) {
-      (part + mD_4)[66] = v42[2];
-    }
   }
-  alignas(16) bf16 v43[4];
-  *(u32*)v43 = pack_bf16(acc[34] * scalars, acc[42] * scalars);
-  *(u32*)(v43 + 2) = pack_bf16(acc[50] * scalars, acc[58] * scalars);
-  if (v29 && v41) {
+  if (v26 && v32) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v43;
-    *(u32*)(r + 2) = *(const u32*)(v43 + 2);
+    *(u32*)r = pack_bf16(acc[34] * scalars, acc[42] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[50] * scalars, acc[58] * scalars);
     copy8(part + 2 * mD_4 + 64, r);
-  } else {
-    if (v29 && v22 + 64 < mD_2) {
-      (part + 2 * mD_4)[64] = v43[0];
-    }
-    if (v29 && v22 + 65 < mD_2) {
-      (part + 2 * mD_4)[65] = v43[1];
-    }
-    if (v29 && v22 + 66 < mD_2) {
-      (part + 2 * mD_4)[66] = v43[2];
-    }
   }
-  alignas(16) bf16 v44[4];
-  *(u32*)v44 = pack_bf16(acc[35] * scalars, acc[43] * scalars);
-  *(u32*)(v44 + 2) = pack_bf16(acc[51] * scalars, acc[59] * scalars);
-  if (v31 && v41) {
+  if (v27 && v32) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v44;
-    *(u32*)(r + 2) = *(const u32*)(v44 + 2);
+    *(u32*)r = pack_bf16(acc[35] * scalars, acc[43] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[51] * scalars, acc[59] * scalars);
     copy8(part + 3 * mD_4 + 64, r);
-  } else {
-    if (v31 && v22 + 64 < mD_2) {
-      (part + 3 * mD_4)[64] = v44[0];
-    }
-    if (v31 && v22 + 65 < mD_2) {
-      (part + 3 * mD_4)[65] = v44[1];
-    }
-    if (v31 && v22 + 66 < mD_2) {
-      (part + 3 * mD_4)[66] = v44[2];
-    }
   }
-  alignas(16) bf16 v45[4];
-  *(u32*)v45 = pack_bf16(acc[36] * scalars, acc[44] * scalars);
-  *(u32*)(v45 + 2) = pack_bf16(acc[52] * scalars, acc[60] * scalars);
-  if (v33 && v41) {
+  if (v28 && v32) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v45;
-    *(u32*)(r + 2) = *(const u32*)(v45 + 2);
+    *(u32*)r = pack_bf16(acc[36] * scalars, acc[44] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[52] * scalars, acc[60] * scalars);
     copy8(part + v21 + 64, r);
-  } else {
-    if (v33 && v22 + 64 < mD_2) {
-      (part + v21)[64] = v45[0];
-    }
-    if (v33 && v22 + 65 < mD_2) {
-      (part + v21)[65] = v45[1];
-    }
-    if (v33 && v22 + 66 < mD_2) {
-      (part + v21)[66] = v45[2];
-    }
   }
-  alignas(16) bf16 v46[4];
-  *(u32*)v46 = pack_bf16(acc[37] * scalars, acc[45] * scalars);
-  *(u32*)(v46 + 2) = pack_bf16(acc[53] * scalars, acc[61] * scalars);
-  if (v35 && v41) {
+  if (v29 && v32) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v46;
-    *(u32*)(r + 2) = *(const u32*)(v46 + 2);
+    *(u32*)r = pack_bf16(acc[37] * scalars, acc[45] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[53] * scalars, acc[61] * scalars);
     copy8(part + mD_4 + v21 + 64, r);
-  } else {
-    if (v35 && v22 + 64 < mD_2) {
-      (part + mD_4 + v21)[64] = v46[0];
-    }
-    if (v35 && v22 + 65 < mD_2) {
-      (part + mD_4 + v21)[65] = v46[1];
-    }
-    if (v35 && v22 + 66 < mD_2) {
-      (part + mD_4 + v21)[66] = v46[2];
-    }
   }
-  alignas(16) bf16 v47[4];
-  *(u32*)v47 = pack_bf16(acc[38] * scalars, acc[46] * scalars);
-  *(u32*)(v47 + 2) = pack_bf16(acc[54] * scalars, acc[62] * scalars);
-  if (v37 && v41) {
+  if (v30 && v32) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v47;
-    *(u32*)(r + 2) = *(const u32*)(v47 + 2);
+    *(u32*)r = pack_bf16(acc[38] * scalars, acc[46] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[54] * scalars, acc[62] * scalars);
     copy8(part + 2 * mD_4 + v21 + 64, r);
-  } else {
-    if (v37 && v22 + 64 < mD_2) {
-      (part + 2 * mD_4 + v21)[64] = v47[0];
-    }
-    if (v37 && v22 + 65 < mD_2) {
-      (part + 2 * mD_4 + v21)[65] = v47[1];
-    }
-    if (v37 && v22 + 66 < mD_2) {
-      (part + 2 * mD_4 + v21)[66] = v47[2];
-    }
   }
-  alignas(16) bf16 v48[4];
-  *(u32*)v48 = pack_bf16(acc[39] * scalars, acc[47] * scalars);
-  *(u32*)(v48 + 2) = pack_bf16(acc[55] * scalars, acc[63] * scalars);
-  if (v39 && v41) {
+  if (v31 && v32) {
     alignas(16) bf16 r[4];
-    *(u32*)r = *(const u32*)v48;
-    *(u32*)(r + 2) = *(const u32*)(v48 + 2);
+    *(u32*)r = pack_bf16(acc[39] * scalars, acc[47] * scalars);
+    *(u32*)(r + 2) = pack_bf16(acc[55] * scalars, acc[63] * scalars);
     copy8(part + 3 * mD_4 + v21 + 64, r);
-  } else {
-    if (v39 && v22 + 64 < mD_2) {
-      (part + 3 * mD_4 + v21)[64] = v48[0];
-    }
-    if (v39 && v22 + 65 < mD_2) {
-      (part + 3 * mD_4 + v21)[65] = v48[1];
-    }
-    if (v39 && v22 + 66 < mD_2) {
-      (part + 3 * mD_4 + v21)[66] = v48[2];
-    }
   }
 }

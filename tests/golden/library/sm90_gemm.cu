@@ -14,6 +14,7 @@ DEV void mbarrier_init(u32 bar, u32 count) {
 DEV void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
+DEV void grid_wait() { asm volatile("griddepcontrol.wait;" : : : "memory"); }
 template <int count> DEV void setmaxnreg_dec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(count) : "memory");
 }
@@ -31,6 +32,9 @@ DEV void mbarrier_arrive_expect_tx(u32 bar, u32 bytes) {
 }
 DEV void tma_load_2d(u32 dst, const TensorMap* map, u32 bar, int x, int y) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" : : "r"(dst), "l"(map), "r"(bar), "r"(x), "r"(y) : "memory");
+}
+DEV void grid_launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
 }
 template <int count> DEV void setmaxnreg_inc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(count) : "memory");
@@ -149,6 +153,7 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
     fence_mbarrier_init();
   }
   __syncthreads();
+  grid_wait();
   const int k_tiles = (mA_1 + 63) >> 6;
   const int v2 = (mD_0 + 127) >> 7;
   const int v3 = (mD_1 + 255) >> 8;
@@ -182,6 +187,7 @@ sm90_gemm_kernel(const __grid_constant__ TensorMap tma_a, int mA_0, int mA_1, in
           phase ^= (int)wrapped;
         }
       }
+      grid_launch_dependents();
     }
   } else {
     setmaxnreg_inc<232>();

@@ -419,6 +419,12 @@ BUILT = {
     "64x16": built((64, 16, 64)),
     "ping-pong 128x128": built((128, 128, 64), schedule=PINGPONG, end="TmaWarpSpecialized"),
     "ping-pong direct": built((64, 128, 64), end=REGISTERS),
+    "a block for each tile": built(
+        (128, 128, 64), schedule="KernelTmaWarpSpecialized", end="TmaWarpSpecialized"
+    ),
+    "a block for each tile, alone": built(
+        (64, 128, 64), schedule="KernelTma", end="TmaWarpSpecialized"
+    ),
     "D column-major": built((128, 128, 64), d=TALL),
     "B N-major": built((128, 64, 64), b=ROW),
     "f32 out": built((128, 64, 64), d=TensorDescription("f32")),

@@ -74,6 +74,36 @@ def test_ping_pong_of_a_large_tile() -> None:
     assert gemm.config.store_boxes == 2
 
 
+@pytest.mark.parametrize(
+    ("tile", "stages", "end", "blocks"),
+    [
+        ((128, 128, 64), 6, "TmaWarpSpecialized", 1),
+        ((128, 128, 64), 3, "TmaWarpSpecialized", 2),
+        ((128, 64, 64), 2, "TmaWarpSpecialized", 3),
+        ((64, 64, 64), 3, "NoSmemWarpSpecialized", 4),
+        ((64, 128, 64), 2, "NoSmemWarpSpecialized", 2),  # of three, none could have its wgmma
+    ],
+    ids=str,
+)
+def test_as_many_blocks_as_fit_share_an_sm(tile: Any, stages: int, end: str, blocks: int) -> None:
+    assert one_tile(tile, stages, end) == ("warp_specialized", blocks)
+
+
+def test_without_a_producer_more_of_them_fit() -> None:
+    asked = (64, 128, 64), 2, "NoSmemWarpSpecialized", "KernelTma"
+    assert one_tile(*asked) == ("unspecialized", 4)
+
+
+def one_tile(
+    tile: Any, stages: int, end: str, schedule: str = "KernelTmaWarpSpecialized"
+) -> tuple[str, int]:
+    builder = CollectiveBuilder("sm_90a", "TensorOp", tile)
+    epilogue = builder.epilogue(ROW, schedule=end, epilogue_tile=(64, 64))
+    loop = builder.mainloop(ROW, COLUMN, stages=stages, schedule=schedule)
+    config = GemmUniversal(loop, epilogue).config
+    return config.schedule, config.blocks_per_sm
+
+
 def test_other_kernels() -> None:
     gemm = GemmUniversal(*collectives(a=A4))
     assert gemm.kernel == "sm90_cpasync_gemm"
@@ -137,6 +167,12 @@ def test_clusters_share_what_they_load() -> None:
     assert (gemm.config.cluster_shape_mn, gemm.config.cluster_size) == ((2, 4), 8)
 
 
+def one_tile_collectives() -> tuple[CollectiveMainloop, CollectiveEpilogue]:
+    builder = CollectiveBuilder("sm_90a", "TensorOp", (128, 128, 64))
+    loop = builder.mainloop(ROW, COLUMN, stages=3, schedule="KernelTmaWarpSpecialized")
+    return loop, builder.epilogue(ROW, schedule="TmaWarpSpecialized")
+
+
 def full_ring() -> GemmUniversal:
     builder = CollectiveBuilder("sm_90a", "TensorOp", (128, 128, 64))
     return GemmUniversal(builder.mainloop(ROW, COLUMN), builder.epilogue(ROW))
@@ -164,8 +200,19 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: GemmUniversal(*collectives(schedule="KernelTmaWarpSpecialized")),
-        "KernelTmaWarpSpecialized: there are two consumers in every kernel, the library's kernels "
-        "need one of KernelTmaWarpSpecializedPingpong, KernelTmaWarpSpecializedCooperative, "
+        "KernelTmaWarpSpecialized needs the epilogue TmaWarpSpecialized, got "
+        "TmaWarpSpecializedCooperative\n  hint: give the builder's epilogue() that schedule",
+    ),
+    (
+        lambda: GemmUniversal(*one_tile_collectives(), StreamKScheduler()),
+        "sm90_gemm: scheduler 'stream_k': blocks wait for each other, but with schedule "
+        "'warp_specialized' a block starts when another one has ended",
+    ),
+    (
+        lambda: GemmUniversal(*collectives(a=A4, schedule="KernelCpAsyncWarpSpecialized")),
+        "KernelCpAsyncWarpSpecialized: behind cp.async two consumers share each tile, the "
+        "library's kernels need one of KernelTmaWarpSpecializedPingpong, "
+        "KernelTmaWarpSpecializedCooperative, KernelTmaWarpSpecialized, KernelTma, "
         "KernelCpAsyncWarpSpecializedCooperative",
     ),
     (

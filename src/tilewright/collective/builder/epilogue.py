@@ -16,7 +16,8 @@ from tilewright.collective.epilogue.sm90_store import BOX, box_widths
 from tilewright.errors import LaunchError
 
 CONSUMERS = 2
-"""Warpgroups that multiply and store, in ping-pong as in the cooperative schedule."""
+"""Warpgroups that multiply and store, in ping-pong as in the cooperative schedule; where there is
+only one, half of the carveout stays free."""
 
 
 @dataclass(frozen=True, slots=True)

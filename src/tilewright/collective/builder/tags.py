@@ -23,9 +23,10 @@ class OpClass(StrEnum):
 class KernelSchedule(StrEnum):
     """How a block's warps share the work.
 
-    Multistage: all warps load by cp.async and multiply.  WarpSpecialized: some load (by TMA, or by
-    cp.async), the others multiply: one group of four warps; in Pingpong two, each with a tile of
-    its own; in Cooperative two that share a tile.
+    Multistage: all warps load by cp.async and multiply.  Tma: one group of four warps loads by TMA
+    and multiplies.  WarpSpecialized: some load (by TMA, or by cp.async), the others multiply: one
+    group of four warps; in Pingpong two, each with a tile of its own; in Cooperative two that share
+    a tile.
     """
 
     KernelScheduleAuto = "KernelScheduleAuto"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilewright.collective.epilogue.fusion import Fusion, in_order, neighbours
+from tilewright.collective.epilogue.fusion import Fusion, in_order, may_be_cut, neighbours
 from tilewright.lang import cute
 from tilewright.lang.ranges import range_constexpr
 from tilewright.layout.int_tuple import flatten_tuple
@@ -53,12 +53,12 @@ class DirectStore:
         inside, count = self.mD.shape[:2], cute.size(out.shape)
         if width == count:
             # Neighbours lie along one index: if the last one is inside, all are.
-            if cute.elem_less(coords[first + count - 1], inside):
+            whole = cute.elem_less(coords[first + count - 1], inside)
+            if whole:
                 cute.local_tile(own, (count,), (first // count,)).store(out)
-            else:
-                for x in range_constexpr(count - 1):
-                    if cute.elem_less(coords[first + x], inside):
-                        own[first + x] = out[x]
+            for x in range_constexpr(may_be_cut(coords, inside, count)):
+                if not whole and cute.elem_less(coords[first + x], inside):
+                    own[first + x] = out[x]
         else:
             for x in range_constexpr(count):
                 if cute.elem_less(coords[first + x], inside):

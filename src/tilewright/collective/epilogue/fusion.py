@@ -46,7 +46,7 @@ def sigmoid(x: Any) -> Any:
 
 def gelu(x: Any) -> Any:
     """x times the normal distribution function."""
-    return 0.5 * x * (elementary.erf(x * _SQRT_HALF) + 1.0)
+    return 0.5 * x * (elementary.erf(x * _SQRT_HALF, fastmath=True) + 1.0)
 
 
 def gelu_tanh(x: Any) -> Any:
@@ -241,16 +241,30 @@ def load_inside(part: Any, coords: Any, extent: Any, first: Any, count: Any) -> 
                 found[x] = found[same[x]]
         elif width > 1:
             # Neighbours lie along one index: if the last one is inside, all are.
-            if cute.elem_less(coords[first + i + width - 1], extent):
+            whole = cute.elem_less(coords[first + i + width - 1], extent)
+            if whole:
                 run = cute.local_tile(part, (width,), ((first + i) // width,))
                 cute.local_tile(found, (width,), (i // width,)).store(run.load().to(Float32))
-            else:
-                for x in range_constexpr(i, i + width - 1):
-                    if cute.elem_less(coords[first + x], extent):
-                        found[x] = part[first + x].to(Float32)
+            for x in range_constexpr(i, i + may_be_cut(coords, extent, width)):
+                if not whole and cute.elem_less(coords[first + x], extent):
+                    found[x] = part[first + x].to(Float32)
         elif cute.elem_less(coords[first + i], extent):
             found[i] = part[first + i].to(Float32)
     return found.load()
+
+
+def may_be_cut(coords: Any, extent: Any, width: int) -> int:
+    """How many elements of a run of `width` neighbours may be inside of `extent` without the rest.
+
+    None where `width` is known to divide the extent along them, else all but the last.
+
+    >>> may_be_cut(cute.make_identity_tensor((4, 8)), (4, 8), 2)
+    0
+    """
+    layout = coords.layout
+    leaves = zip(flatten_tuple(layout.shape), flatten_tuple(layout.stride), strict=True)
+    along = next((stride.path[0] for n, stride in leaves if n != 1), 0)
+    return 0 if divisor(extent[along]) % width == 0 else width - 1
 
 
 def same_places(layout: Any, first: int, count: int) -> tuple[int, ...]:
@@ -260,6 +274,8 @@ def same_places(layout: Any, first: int, count: int) -> tuple[int, ...]:
     (0, 1, 0, 1, 4, 5, 4, 5)
     """
     shape, stride = flatten_tuple(layout.shape), flatten_tuple(layout.stride)
+    if not any(type(step) is int and step == 0 for step in stride):
+        return tuple(range(count))
     seen: dict[tuple[int, ...], int] = {}
     found = []
     for i in range_constexpr(count):

@@ -102,6 +102,7 @@ class TmaStore:
     `tma_d` and `sD` are the atom and the buffers, (ROWS, COLUMNS, BUFFER), for each of the tile's
     `box_widths`.  `boxes_at_once` whole boxes are staged in one turn, and a row's rest with the
     last of them; there are `buffers` turns of buffers.  `barrier` is a named barrier of its own.
+    `many` says whether there is more than one tile to store.
     """
 
     def __init__(
@@ -117,9 +118,11 @@ class TmaStore:
         buffers: int,
         thread: Any,
         barrier: Any,
+        many: bool,
     ) -> None:
         self.mD, self.fusion, self.shape = mD, fusion, tile
         self.thread, self.barrier, self.at_once = thread, barrier, boxes_at_once
+        self.many = many
         self.pipe = PipelineTmaStore(buffers)
         self.boxes = tuple(
             Boxes(atom, own, d_major, thread) for atom, own in zip(tma_d, sD, strict=True)
@@ -152,10 +155,12 @@ class TmaStore:
     def tile(self, acc: Any, tile_m: Any, tile_n: Any, batch: Any) -> None:
         """Stores the accumulators of tile (tile_m, tile_n) of a batch."""
         rows, columns, extent = self.shape[0] // BOX, self.shape[1], self.mD.shape[:2]
-        for turn in self.turns():
-            if self.thread == 0:
-                self.pipe.producer_acquire()
-            self.sync()
+        for number, turn in enumerate(self.turns()):
+            if self.many or number >= self.pipe.buffers:
+                # The buffer has been stored from before.
+                if self.thread == 0:
+                    self.pipe.producer_acquire()
+                self.sync()
             for boxes, row, start, buffer in turn:
                 first = (row * columns + start) * BOX // WARPGROUP
                 acc_box = cute.make_tensor(acc.iterator + first, cute.make_layout(boxes.values))
@@ -187,7 +192,8 @@ def consumer_store(tma_d, mD, sD, fusion, tiled_mma, consumer, thread, d_major, 
     """The epilogue of one consumer: a `TmaStore`, or a `DirectStore` where there are no atoms.
 
     `sD` are the block's buffers of each width, `barrier` is the named barrier of consumer 0;
-    `config` has the tile's shape, `consumer_rows`, `store_boxes` and `store_buffers`.
+    `config` has the tile's shape, `consumer_rows`, `store_boxes`, `store_buffers` and
+    `is_persistent`.
     """
     tile = config.consumer_rows, config.tile_shape_mnk[1]
     if not tma_d:
@@ -208,6 +214,7 @@ def consumer_store(tma_d, mD, sD, fusion, tiled_mma, consumer, thread, d_major, 
         buffers=config.store_buffers,
         thread=thread,
         barrier=barrier + consumer,
+        many=config.is_persistent,
     )
 
 

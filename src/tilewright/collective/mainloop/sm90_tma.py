@@ -88,10 +88,12 @@ class TmaProducer:
         )
 
     @cute.jit
-    def fill(self, state: PipelineState, tile: Any, k_first: Any, k_tiles: Any) -> None:
-        """Loads `k_tiles` k tiles from `k_first` on, for one output tile."""
+    def fill(
+        self, state: PipelineState, tile: Any, k_first: Any, k_tiles: Any, fresh: bool = False
+    ) -> None:
+        """Loads `k_tiles` k tiles from `k_first` on, for one output tile; into `fresh` stages."""
         for k in range_(k_tiles, unroll=1):
-            full = self.pipe.producer_acquire(state)
+            full = self.pipe.producer_acquire(state, fresh)
             a = self.gA[None, tile.m, k_first + k, tile.batch]
             b = self.gB[None, tile.n, k_first + k, tile.batch]
             sA, sB = self.sA[None, state.index], self.sB[None, state.index]
@@ -124,6 +126,13 @@ class WgmmaConsumer:
         self.rB = tiled_mma.make_fragment_B(thr_mma.partition_B(sB))  # (MMA, N, K, STAGE)
         self.acc = tiled_mma.make_fragment_C(tiled_mma.partition_shape_C((rows, columns)))
 
+    def begin(self, piece: Any) -> None:
+        """Called before each piece of work: its k tiles come by themselves."""
+
+    def release(self, stage: Any) -> None:
+        """Gives back a stage that has been read, other than the last one of a piece."""
+        self.pipe.consumer_release(stage, self.first_lane)
+
     @cute.jit
     def multiply(self, state: PipelineState, k_tiles: Any) -> Any:
         """Issues the products of `k_tiles` k tiles; returns the stage that is still being read."""
@@ -141,7 +150,7 @@ class WgmmaConsumer:
             # One group stays in flight; the one before it has read its stage.
             warpgroup.wait_group(1)
             if k > 0:
-                self.pipe.consumer_release(previous, self.first_lane)
+                self.release(previous)
             previous = state.index
             state.advance()
         return previous

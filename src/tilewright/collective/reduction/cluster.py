@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tilewright.collective.reduction.last import IN_FLIGHT
 from tilewright.collective.reduction.workspace import VECTOR, WARPGROUP, flat_view
 from tilewright.collective.work import Share
 from tilewright.lang import cute, words
 from tilewright.lang.cute import nvgpu
 from tilewright.lang.cute.pointer import Pointer
 from tilewright.lang.cute.smem import SmemAllocator
-from tilewright.lang.ranges import range_constexpr
+from tilewright.lang.ranges import range_, range_constexpr
 from tilewright.lang.values import Boolean, Float32, Int32, Uint64
 
 cpasync = nvgpu.cpasync
@@ -134,7 +135,7 @@ class ClusterAdds:
             cute.arch.mbarrier_arrive_and_expect_tx(self.full, nbytes)
         cute.arch.mbarrier_wait(self.full, self.tiles & 1)
         places = inbox.places(self.lane, self.warp, self.consumer)
-        for p in range_constexpr(others):
+        for p in range_(others, unroll=max(1, IN_FLIGHT // inbox.values)):
             for i in range_constexpr(inbox.values // VECTOR):
                 own = cute.local_tile(flat, (VECTOR,), (i,))
                 own.store(own.load() + places[None, i, p].load())

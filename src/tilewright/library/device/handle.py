@@ -79,14 +79,14 @@ class GemmHandle:
         return Status()
 
     def get_workspace_size(self, arguments: GemmArguments) -> int:
-        """The bytes that `initialize` needs, for blocks that share tiles; mostly 0.
+        """The bytes that `initialize` needs: for shared tiles, for copies of operands; mostly 0.
 
         Raises: LaunchError for what `can_implement` refuses.
         """
         return self._plan(arguments)[1].workspace_bytes
 
     def get_grid_shape(self, arguments: GemmArguments) -> Dim3:
-        """The blocks of the launch along x, y and z; zeros where nothing is launched.
+        """The blocks of the product along x, y and z; zeros where nothing is launched.
 
         Raises: LaunchError for what `can_implement` refuses.
         """
@@ -96,7 +96,7 @@ class GemmHandle:
         prepared = lower(request, plan, backend, nowhere)
         if prepared.compiled is None:
             return 0, 0, 0
-        return prepared.compiled.launches(*prepared.arguments)[0].grid
+        return prepared.compiled.launches(*prepared.arguments)[-1].grid
 
     def initialize(
         self, arguments: GemmArguments, workspace: Any = None, stream: Any = None

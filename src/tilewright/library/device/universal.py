@@ -117,7 +117,13 @@ class GemmUniversal:
             if x != y:
                 raise ProblemError(f"{what}: the main loop has {x}, the epilogue {y}")
         kernel, config = _kernel_of(main, end, self.scheduler)
-        reason = registry.KERNELS[kernel].can_implement(self._sample(), main.target, config)
+        sample, can = self._sample(), registry.KERNELS[kernel].can_implement
+        if kernel == "sm90_gemm" and not config.is_persistent:
+            # As many blocks as fit: while one loads or stores, the others multiply.
+            crowded = (replace(config, blocks_per_sm=blocks) for blocks in (4, 3, 2))
+            fitting = (c for c in crowded if can(sample, main.target, c) is None)
+            config = next(fitting, config)
+        reason = can(sample, main.target, config)
         if reason is not None:
             why = reason if isinstance(reason, Refusal) else Refusal(reason)
             tight = "shared memory" in reason
@@ -179,7 +185,8 @@ def _kernel_of(
         return "sm90_cpasync_gemm", _cpasync_config(main, end, scheduler)
     if main.schedule is not schedules.KernelMultistage:
         runs = (*_TMA_SCHEDULES, schedules.KernelCpAsyncWarpSpecializedCooperative)
-        raise _none(main, "there are two consumers in every kernel", f"one of {', '.join(runs)}")
+        has = "behind cp.async two consumers share each tile"
+        raise _none(main, has, f"one of {', '.join(runs)}")
     if end.schedule is not EpilogueSchedule.NoSmemWarpSpecialized:
         raise _none(main, f"the epilogue is {end.schedule}", "NoSmemWarpSpecialized")
     if main.op_class is OpClass.Simt:
@@ -196,10 +203,14 @@ def _kernel_of(
 _TMA_SCHEDULES = {
     KernelSchedule.KernelTmaWarpSpecializedPingpong: "pingpong",
     KernelSchedule.KernelTmaWarpSpecializedCooperative: "cooperative",
+    KernelSchedule.KernelTmaWarpSpecialized: "warp_specialized",
+    KernelSchedule.KernelTma: "unspecialized",
 }
 _EPILOGUES = {
     "pingpong": EpilogueSchedule.TmaWarpSpecialized,
     "cooperative": EpilogueSchedule.TmaWarpSpecializedCooperative,
+    "warp_specialized": EpilogueSchedule.TmaWarpSpecialized,
+    "unspecialized": EpilogueSchedule.TmaWarpSpecialized,
 }
 
 

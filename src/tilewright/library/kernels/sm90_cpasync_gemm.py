@@ -76,6 +76,8 @@ def sm90_cpasync_gemm_kernel(
         pipe.init_barriers()
         cute.arch.mbarrier_init_fence()
     cute.arch.sync_threads()
+    # This block may have started beside the kernel before it; now what that one wrote is there.
+    cute.arch.griddepcontrol_wait()
 
     m, n, _ = mD.shape
     tiles_m, tiles_n = cute.ceil_div(m, bm), cute.ceil_div(n, bn)
@@ -125,6 +127,8 @@ def produce(producer, work, stages):
     for number in dsl.range(start, stop, step, unroll=1):
         producer.fill(state, work.at(number))
     producer.finish()
+    # The kernel after this one may take the SMs that are done with.
+    cute.arch.griddepcontrol_launch_dependents()
 
 
 @cute.jit
@@ -176,6 +180,7 @@ def host(
     ).launch(
         grid=(dsl.min(tiles, config.max_ctas), 1, 1),
         block=(config.threads, 1, 1),
+        use_pdl=True,
         min_blocks_per_mp=1,
     )
 

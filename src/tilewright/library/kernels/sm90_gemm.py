@@ -1,14 +1,18 @@
-"""Hopper GEMM: TMA, wgmma, warp-specialised, persistent.
+"""Hopper GEMM: TMA and wgmma.
 
     D[M,N,L] = epilogue(A[M,K,L] * B[N,K,L]^T)
 
 Warpgroup 0 is the producer: one thread walks the output tiles of this block and fills a ring of
-shared-memory stages by TMA.  Warpgroups 1 and 2 are the consumers: they multiply on the tensor
-cores and store.  The parts are collectives of their own: the main loop, the epilogue and what it
-computes, the scheduler, the pipelines.  Here is how they are put together, in two schedules:
+shared-memory stages by TMA.  The other warpgroups are consumers: they multiply on the tensor cores
+and store.  The parts are collectives of their own: the main loop, the epilogue and what it
+computes, the scheduler, the pipelines.  Here is how they are put together, in four schedules:
 
-    cooperative   both consumers share a tile, half of its rows each
-    ping-pong     each consumer has a tile of its own: while one multiplies, the other one stores
+    cooperative        two consumers share a tile, half of its rows each
+    ping-pong          each has a tile of its own: while one multiplies, the other one stores
+    warp-specialised   one consumer, and a block for each tile: several blocks share an SM
+    unspecialised      the same without a producer: a thread of the consumer loads
+
+In the first two, a block stays for one tile after another.
 
 Operands are 16-bit, with any one index contiguous in each; ragged M, N and K are cut off by TMA's
 own bounds.
@@ -29,6 +33,7 @@ from tilewright.collective.mainloop.sm90_tma import (
     stage_layout,
     wgmma_op,
 )
+from tilewright.collective.mainloop.sm90_tma_unspecialized import SelfFedConsumer
 from tilewright.collective.multicast import Multicast, SideBySide, peers
 from tilewright.collective.pipeline import (
     OrderedSequenceBarrier,
@@ -48,15 +53,13 @@ from tilewright.collective.work import DataParallel, SplitK
 from tilewright.cute.nvgpu import cpasync
 from tilewright.dsl import Constexpr, Uint64, const_expr
 from tilewright.library import heuristics
-from tilewright.library.configs import CONSUMERS, WARPGROUP, Sm90GemmConfig, sm90_refusal
+from tilewright.library.configs import WARPGROUP, Sm90GemmConfig
 from tilewright.library.problem import GemmProblem
+from tilewright.library.sm90_refusal import sm90_refusal
 from tilewright.utils import SmemAllocator
 
 NAME = "sm90_gemm"
 
-THREADS = WARPGROUP * (1 + CONSUMERS)
-LENT = 8
-"""Registers of each consumer thread that come from the producer: 16 of its own for two of them."""
 STORE_BARRIER = 1
 """Named barriers 1 and 2: the threads of one consumer, around its store boxes."""
 TURN_BARRIER = 3
@@ -87,7 +90,7 @@ def sm90_gemm_kernel(
     warp_idx = cute.arch.make_warp_uniform(tidx // 32)
     role = cute.arch.make_warp_uniform(tidx // WARPGROUP)
 
-    # Shared memory: the ring of stages, the store boxes of both consumers, the barriers.
+    # Shared memory: the ring of stages, the store boxes of all consumers, the barriers.
     smem = SmemAllocator()
     sA = smem.allocate_tensor(element, sA_layout, 1024, label="sA")  # (BM, BK, STAGE)
     sB = smem.allocate_tensor(element, sB_layout, 1024, label="sB")  # (BN, BK, STAGE)
@@ -97,8 +100,7 @@ def sm90_gemm_kernel(
     barriers = smem.allocate_array(Uint64, 2 * config.num_stages, label="barriers")
     meeting = allocate_meeting(smem, config)
     stage_bytes = (bm + bn) * bk * element.width // 8
-    readers = CONSUMERS if config.schedule == "cooperative" else 1
-    arrivals = readers * 4 * peers(config.cluster_shape_mn)
+    arrivals = config.sharers * 4 * peers(config.cluster_shape_mn)
     multicast, peer, releases = find_peers(tidx % 32, config)
     pipe = PipelineTmaAsync(barriers, config.num_stages, stage_bytes, arrivals, peer)
     start((tma_a, tma_b, *tma_d), pipe, meeting, tidx, config)
@@ -110,22 +112,24 @@ def sm90_gemm_kernel(
     raster = RasterScheduler(tiles_m, tiles_n, config.raster, batch_count(mD), config.raster_along)
     work = make_work(raster, k_tiles, multicast, config)
 
-    lent = registers_lent(tree)
-    if role == 0:
-        if const_expr(config.blocks_per_sm == 1):
-            cute.arch.setmaxregister_decrease(config.producer_registers - 2 * lent)
+    loads = tma_a, mA, sA, tma_b, mB, sB, pipe, config.tile_shape_mnk, multicast
+    registers = config.registers(is_fused(tree))
+    if const_expr(config.producers > 0) and role == 0:
+        if const_expr(registers is not None):
+            cute.arch.setmaxregister_decrease(registers[0])
         if warp_idx == 0 and cute.arch.elect_one_sync():
-            producer = TmaProducer(
-                tma_a, mA, sA, tma_b, mB, sB, pipe, config.tile_shape_mnk, multicast
-            )
-            produce(producer, work, config)
+            produce(TmaProducer(*loads), work, config)
     else:
-        if const_expr(config.blocks_per_sm == 1):
-            cute.arch.setmaxregister_increase(config.consumer_registers + lent)
-        consumer, thread = role - 1, tidx % WARPGROUP
+        if const_expr(registers is not None):
+            cute.arch.setmaxregister_increase(registers[1])
+        consumer, thread = role - 1 if const_expr(config.consumers > 1) else 0, tidx % WARPGROUP
         tiled_mma = cute.make_tiled_mma(wgmma_op(element, bn, majors.a, majors.b))
-        part = consumer if const_expr(config.schedule == "cooperative") else 0
-        mainloop = WgmmaConsumer(sA, sB, pipe, tiled_mma, config.consumer_rows, part, releases)
+        part = consumer if const_expr(config.sharers > 1) else 0
+        reads = sA, sB, pipe, tiled_mma, config.consumer_rows, part, releases
+        if const_expr(config.producers > 0):
+            mainloop = WgmmaConsumer(*reads)
+        else:
+            mainloop = SelfFedConsumer(TmaProducer(*loads), thread, *reads)
         fusion = Fusion(tree, tensors, scalars)
         store = consumer_store(
             tma_d, mD, sD, fusion, tiled_mma, consumer, thread, majors.d, config, STORE_BARRIER
@@ -165,11 +169,14 @@ def start(atoms, pipe, meeting, thread, config):
         cute.arch.cluster_arrive_relaxed()
     if const_expr(config.cluster_shape_mn != (1, 1)):
         cute.arch.cluster_wait()
+    # This block may have started beside the kernel before it; now what that one wrote is there.
+    cute.arch.griddepcontrol_wait()
 
 
 def make_work(raster, k_tiles, multicast, config):
     """What this block works on."""
-    block, blocks = cute.arch.block_idx()[0], cute.arch.grid_dim()[0]
+    block = cute.arch.block_idx()[0]
+    blocks = cute.arch.grid_dim()[0] if config.is_persistent else None
     if multicast is not None:
         return SideBySide(raster, k_tiles, multicast, block, blocks)
     if config.scheduler == "stream_k":
@@ -182,9 +189,11 @@ def make_work(raster, k_tiles, multicast, config):
 def allocate_meeting(smem, config):
     """Shared memory where the sums of shared tiles meet, or the news of them; None without any."""
     if config.in_cluster:
-        together = config.schedule == "cooperative"
-        return Inbox(smem, config.split_k, CONSUMERS, together, config.accumulators)
-    return smem.allocate_array(dsl.Int32, CONSUMERS, label="flags") if config.shares_tiles else None
+        together = config.sharers == config.consumers
+        return Inbox(smem, config.split_k, config.consumers, together, config.accumulators)
+    if config.shares_tiles:
+        return smem.allocate_array(dsl.Int32, config.consumers, label="flags")
+    return None
 
 
 @cute.jit
@@ -196,13 +205,13 @@ def make_reduction(workspace, meeting, consumer, thread, barrier, config):
         # The others have started, and their barriers are initialised.
         cute.arch.cluster_wait()
         return ClusterAdds(meeting, consumer, thread, barrier)
-    together = config.schedule == "cooperative"
+    together = config.sharers > 1
     sums, counters = workspace
     shared = Workspace(
         sums,
         counters,
         meeting + consumer,
-        CONSUMERS if together else 1,
+        config.sharers,
         consumer if together else 0,
         thread,
         barrier,
@@ -213,9 +222,9 @@ def make_reduction(workspace, meeting, consumer, thread, barrier, config):
     return {"serial": InTurn, "fast": AllAdd}[config.reduction](shared)
 
 
-def registers_lent(tree: Any) -> int:
-    """Registers that a consumer thread has of the producer's: none if D is only scaled."""
-    return 0 if tree == linear_combination() else LENT
+def is_fused(tree: Any) -> bool:
+    """Whether D is more than scaled."""
+    return bool(tree != linear_combination())
 
 
 @cute.jit
@@ -225,17 +234,20 @@ def produce(producer, work, config):
     for number in dsl.range(*work.walk(), unroll=1):
         piece = work.at(number)
         producer.fill(state, piece, piece.k_first, piece.k_count)
+    # The kernel after this one may take the SMs that are done with.
+    cute.arch.griddepcontrol_launch_dependents()
 
 
 @cute.jit
 def consume_together(mainloop, work, store, reduction, consumer, config):
-    """A consumer of the cooperative schedule: its own rows of every tile of this block."""
+    """A consumer that shares tiles, or the only one: its own rows of every tile of this block."""
     state = make_consumer_state(config.num_stages)
     for number in dsl.range(*work.walk(), unroll=1):
         piece = work.at(number)
+        mainloop.begin(piece)
         last = mainloop.multiply(state, piece.k_count)
         mainloop.finish(last)
-        finish_piece(mainloop.acc, work, number, piece, store, reduction, CONSUMERS, consumer)
+        finish_piece(mainloop.acc, work, number, piece, store, reduction, consumer, config)
         if const_expr(config.in_cluster):
             reduction.next_tile()
     store.finish()
@@ -244,11 +256,11 @@ def consume_together(mainloop, work, store, reduction, consumer, config):
 @cute.jit
 def consume_in_turns(mainloop, work, store, reduction, consumer, config):
     """A consumer of the ping-pong schedule: every second piece of this block."""
-    turns = OrderedSequenceBarrier(TURN_BARRIER, CONSUMERS, WARPGROUP)
+    turns = OrderedSequenceBarrier(TURN_BARRIER, config.consumers, WARPGROUP)
     turns.start(consumer)
     state = make_consumer_state(config.num_stages)
     state.skip(work.skipped(consumer))
-    for number in dsl.range(*work.walk(consumer, CONSUMERS), unroll=1):
+    for number in dsl.range(*work.walk(consumer, config.consumers), unroll=1):
         piece = work.at(number)
         turns.wait(consumer)
         last = mainloop.multiply(state, piece.k_count)
@@ -256,22 +268,23 @@ def consume_in_turns(mainloop, work, store, reduction, consumer, config):
         turns.arrive(consumer)
         mainloop.finish(last)
         state.skip(work.between(number))
-        finish_piece(mainloop.acc, work, number, piece, store, reduction, 1, 0)
+        finish_piece(mainloop.acc, work, number, piece, store, reduction, 0, config)
         if const_expr(config.in_cluster):
             reduction.next_tile()
     store.finish()
 
 
 @cute.jit
-def finish_piece(acc, work, number, piece, store, reduction, consumers, consumer):
-    """Stores a tile, if its sum is complete: its rows, or those of one of `consumers`."""
-    tile_m = piece.m * consumers + consumer
+def finish_piece(acc, work, number, piece, store, reduction, sharer, config):
+    """Stores a tile, if its sum is complete: the rows of one of the consumers that share it."""
+    tile_m = piece.m * config.sharers + sharer
     if const_expr(reduction is None):
         store.tile(acc, tile_m, piece.n, piece.batch)
     else:
         complete = piece.k_count == work.k_tiles
         if not complete:
-            complete = reduction.collect(acc, work.share(number, piece, CONSUMERS // consumers))
+            turns = config.consumers // config.sharers
+            complete = reduction.collect(acc, work.share(number, piece, turns))
         if complete:
             store.tile(acc, tile_m, piece.n, piece.batch)
 
@@ -288,7 +301,7 @@ def host(
     tree: Constexpr,
     config: Constexpr,
 ) -> None:
-    """Makes the tensor maps and launches one block for each SM, or for each tile if fewer."""
+    """Makes the tensor maps and launches a block for each SM, or for each tile."""
     bm, bn, bk = config.tile_shape_mnk
     element = mA.element_type
     sA_layout = stage_layout(element, bm, bk, config.num_stages, majors.a)
@@ -296,13 +309,14 @@ def host(
     along_m, along_n = config.cluster_shape_mn
     tma_a, tA = make_load_atom(mA, sA_layout, (bm, bk), along_n)
     tma_b, tB = make_load_atom(mB, sB_layout, (bn, bk), along_m)
-    tma_d, tD, sD_layouts = make_store_atoms(mD, majors.d, CONSUMERS, config)
+    tma_d, tD, sD_layouts = make_store_atoms(mD, majors.d, config.consumers, config)
     m, n, _ = mD.shape
     batches = batch_count(mD)
     cluster = config.cluster_size
     tiles = cute.ceil_div(m, bm * along_m) * cute.ceil_div(n, bn * along_n) * along_m * along_n
-    tiles = tiles * batches * config.split_k
-    blocks = dsl.min(tiles, config.max_ctas // cluster * cluster)
+    blocks = tiles = tiles * batches * config.split_k
+    if const_expr(config.is_persistent):
+        blocks = dsl.min(tiles, config.max_ctas // cluster * cluster)
     if const_expr(config.scheduler == "stream_k"):
         k_tiles, in_place = cute.ceil_div(mA.shape[1], bk), config.reduction == "fast"
         blocks = stream_blocks(tiles, k_tiles, config.max_ctas, in_place)
@@ -325,8 +339,9 @@ def host(
         config,
     ).launch(
         grid=(blocks, 1, 1),
-        block=(THREADS, 1, 1),
+        block=(config.threads, 1, 1),
         cluster=(cluster, 1, 1) if cluster > 1 else None,
+        use_pdl=True,
         min_blocks_per_mp=config.blocks_per_sm,
     )
 

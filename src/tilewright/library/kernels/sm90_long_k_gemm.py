@@ -103,11 +103,15 @@ def long_k_gemm_kernel(
     sums = smem.allocate_tensor(Float32, row_major, 16, label="sums")  # (16, 16, WARP)
     flag = smem.allocate_array(Int32, 1, label="flag")
 
+    # This block may have started beside the kernel before it; now what that one wrote is there.
+    cute.arch.griddepcontrol_wait()
     rows_A = OwnRows(mA, tile_m, m, batch, lane)
     rows_B = OwnRows(mB, tile_n, n, batch, lane)
     worker = (part * config.cluster + rank) * config.warps + warp_idx
     workers = config.clusters * config.cluster * config.warps
     acc = multiply(tiled_mma, rows_A, rows_B, worker, workers, mA.shape[1] // UNIT)
+    # The kernel after this one may take the SMs that are done with.
+    cute.arch.griddepcontrol_launch_dependents()
 
     # The warps of the block: each leaves its tile, then each thread adds up its own elements.
     thr_mma = tiled_mma.get_slice(lane)
@@ -255,6 +259,7 @@ def host(
         grid=(tiles * config.clusters * config.cluster, 1, 1),
         block=(config.threads, 1, 1),
         cluster=(config.cluster, 1, 1) if config.cluster > 1 else None,
+        use_pdl=True,
     )
 
 
