@@ -4,10 +4,11 @@
 
 Each row's result is compared with a float64 reference, every element, on fresh N(0,1) inputs and
 into an output full of NaN; its output is then the same, bit for bit, in repeated runs; only then
-it is timed, in turns with torch in this process, the L2 swept before every call.  A row that fails
-is reported, and the next one goes on.  `--sweep=N` times the N best configs of the cost model as
-well; with `--picks` the fastest become the table that ships with the package, where they beat the
-model's own pick by more than a percent.
+it is timed, in turns with torch in this process.  `ratio` is that of slices of launches behind each
+other (`slices.py`); `alone` is that of single launches, the L2 swept before each of them, which
+also pays for starting on an idle GPU.  A row that fails is reported, and the next one goes on.
+`--sweep=N` times the N best configs of the cost model as well; with `--picks` the fastest become
+the table that ships with the package, where they beat the model's own pick by more than a percent.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import math
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import slices
 import torch
 
 from tilewright.arch.target import target
@@ -39,10 +41,13 @@ from tilewright.profiler.timing import Timing, compare, interleave
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 triton_matmul: Any = importlib.import_module("triton_matmul") if HAS_TRITON else None
 """The rival on few rows, where Triton is installed; this folder is on the path of a script."""
+TIMING = "slices of launches over operands of more than twice the L2; alone: L2 swept by reading"
 DEFAULT_OUT = Path(__file__).parent / "results" / "h200_gemm.json"
 REPEATS = 10
-SLICE = 16
-"""Launches behind each other that a sustained row times at a time."""
+SUSTAINED_WARMUP = 40
+"""Slices that a sustained row runs before it is timed, to get to the power limit."""
+ALONE_US = 60
+"""Rows that take less are also timed launch by launch."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,11 @@ class Case:
     def is_narrow(self) -> bool:
         """Whether Triton is a rival too: few rows."""
         return self.m <= 64 < self.n and self.batch == 1
+
+    @property
+    def set_bytes(self) -> int:
+        """Bytes of one set of operands: A, B and D."""
+        return 2 * self.batch * (self.m * self.k + self.n * self.k + self.m * self.n)
 
     @property
     def name(self) -> str:
@@ -124,21 +134,22 @@ CASES: tuple[Case, ...] = (
         for kind in ("whole tiles", "stream-k")
     ),
     *(Case(1000, 1000, 1000, 0.0, 0.0, kind=kind) for kind in ("alone", "cluster")),
+    *(
+        Case(*size, 0.0, 0.0, kind=kind)
+        for size in ((2048, 2048, 2048), (8192, 8192, 512))
+        for kind in ("warp-specialised", "unspecialised")
+    ),
 )
 _FLAT = Sm90GemmConfig((64, 128, 64), 8, 8, store_boxes=1, schedule="pingpong")
+_ONE_TILE = Sm90GemmConfig((128, 128, 64), 3, schedule="warp_specialized", blocks_per_sm=2)
 NAMED = {
     "whole tiles": Sm90GemmConfig(),
     "stream-k": Sm90GemmConfig(scheduler="stream_k"),
     "alone": _FLAT,
     "cluster": replace(_FLAT, cluster_shape_mn=(2, 1)),
+    "warp-specialised": _ONE_TILE,
+    "unspecialised": replace(_ONE_TILE, schedule="unspecialized"),
 }
-
-
-class Sustained(TorchDevice):
-    """The clock of launches back to back: nothing is swept."""
-
-    def sweep(self) -> None:
-        return
 
 
 def main() -> int:
@@ -154,12 +165,11 @@ def main() -> int:
         print(f"no case matches --cases={args.cases}; there are:", file=sys.stderr)
         print("\n".join(f"  {case.name}" for case in CASES), file=sys.stderr)
         return 2
-    framework = TorchDevice()
-    meta = {**machine_facts(), "rounds": args.rounds, "data": "N(0,1)", "l2": "swept by reading"}
+    meta = {**machine_facts(), "rounds": args.rounds, "data": "N(0,1)", "timing": TIMING}
     rows: list[dict[str, Any]] = []
     print(HEADER, flush=True)
     for case in chosen:
-        rows.append(run_case(case, framework, args.rounds, args.sweep))
+        rows.append(run_case(case, args.rounds, args.sweep))
         print(line(rows[-1]), flush=True)
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps({"meta": meta, "rows": rows}, indent=1) + "\n")
@@ -180,9 +190,8 @@ def picks(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     if measured.TABLE.exists():
         found = json.loads(measured.TABLE.read_text())["picks"]
     for row in rows:
-        tried = [e for e in row.get("sweep", ()) if not row["failure"]]
-        plain = not any(kind in row["case"] for kind in (" sustained", "f16 ", *NAMED))
-        if tried and plain:
+        tried = [] if row["failure"] else row.get("sweep", [])
+        if tried and row["case"].startswith("bf16") and row["kind"] in ("plain", "gelu"):
             best = max(tried, key=lambda entry: entry["ratio"])
             model = next(e["ratio"] for e in tried if e["model"])
             found.pop(row["key"], None)
@@ -191,11 +200,12 @@ def picks(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def run_case(case: Case, framework: TorchDevice, rounds: int, sweep: int) -> dict[str, Any]:
+def run_case(case: Case, rounds: int, sweep: int) -> dict[str, Any]:
     """The row of a case; a failure is in the row, not raised."""
-    row: dict[str, Any] = {"case": case.name, "floor": case.floor, "goal": case.goal, "failure": ""}
+    row: dict[str, Any] = {"case": case.name, "kind": case.kind, "failure": ""}
+    row |= {"floor": case.floor, "goal": case.goal}
     try:
-        check_then_time(case, framework, rounds, sweep, row)
+        check_then_time(case, rounds, sweep, row)
     except Exception as error:  # one bad row must not cost the others
         row["failure"] = f"{type(error).__name__}: {error}"
         traceback.print_exc()
@@ -203,14 +213,12 @@ def run_case(case: Case, framework: TorchDevice, rounds: int, sweep: int) -> dic
     return row
 
 
-def check_then_time(
-    case: Case, framework: TorchDevice, rounds: int, sweep: int, row: dict[str, Any]
-) -> None:
+def check_then_time(case: Case, rounds: int, sweep: int, row: dict[str, Any]) -> None:
     """Fill the row.  Raises: whatever the kernel raises, and RuntimeError for a wrong result."""
-    a, b, bias = inputs(case)
-    reference, size = expected(a, b, bias)
+    sets = slices.copies(inputs(case), slices.set_count(case.set_bytes))
+    reference, size = expected(*sets[0])
     start = time.perf_counter()
-    prepared = prepare(case, a, b, bias, None)
+    prepared = prepare(case, *sets[0], None)
     launch = prepared.bind()
     row |= {"config": str(prepared.plan.config), "kernel": prepared.plan.kernel}
     row |= {"prepare_s": round(time.perf_counter() - start, 3)}
@@ -218,42 +226,56 @@ def check_then_time(
     row["config_record"] = asdict(prepared.plan.config)
     row["workspace_bytes"] = prepared.workspace_bytes
     row["error"] = verified(case, prepared, launch, reference, size)
-    calls: dict[str, Callable[[], object]] = {"ours": launch}
-    row["peer"], calls["peer"] = best_peer(case, a, b, bias, framework)
+    stream = torch.cuda.Stream()
+    launches = slices.launch_count(len(sets), time_of(launch))
+    calls = {"ours": ours_slice(case, sets, None, launches, stream)}
+    row["peer"], calls["peer"], rival = best_peer(case, sets, launches, stream)
     for number, config in enumerate(others(prepared, sweep)):
-        other = prepare(case, a, b, bias, config)
-        calls[str(number)] = other.bind()
-        verified(case, other, calls[str(number)], reference, size)
+        other = prepare(case, *sets[0], config)
+        verified(case, other, other.bind(), reference, size)
+        calls[str(number)] = ours_slice(case, sets, config, launches, stream)
         row.setdefault("sweep", []).append(
             {"config": str(config), "fields": measured.as_entry(config), "model": number == 0}
         )
     del reference, size
-    clock: TorchDevice = framework
-    if case.kind == "sustained":
-        clock = Sustained()
-        calls = {name: repeated(call, SLICE) for name, call in calls.items()}
-    timings = interleave(calls, clock, rounds=rounds, warmup=40 if clock is not framework else 3)
-    row |= timing_facts(case, timings["ours"], timings["peer"])
+    warmup = SUSTAINED_WARMUP if case.kind == "sustained" else 3
+    timings = interleave(calls, slices.Unswept(), rounds=rounds, warmup=warmup)
+    row |= {"operand_sets": len(sets), "launches": launches}
+    row |= timing_facts(case, timings["ours"], timings["peer"], launches)
     for number, entry in enumerate(row.get("sweep", ())):
         entry["ratio"] = round(compare(timings[str(number)], timings["peer"]).median, 4)
+    if row["ours_us"] < ALONE_US:
+        alone = interleave({"ours": launch, "peer": rival}, TorchDevice(), rounds=rounds)
+        row["alone_us"] = round(alone["ours"].median_us, 2)
+        row["alone_peer_us"] = round(alone["peer"].median_us, 2)
+        row["alone"] = round(compare(alone["ours"], alone["peer"]).median, 4)
     row["gpu_state"] = gpu_state()
 
 
-def repeated(call: Callable[[], object], times: int) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(times):
-            call()
+def time_of(call: Callable[[], object]) -> float:
+    """Microseconds of a call, roughly."""
+    return interleave({"": call}, slices.Unswept(), rounds=3)[""].median_us
 
-    return run
+
+def ours_slice(
+    case: Case, sets: Sequence[Any], config: Any, launches: int, stream: Any
+) -> Callable[[], None]:
+    """A slice of our launches, each set with an output of its own."""
+    prepared = [prepare(case, *operands, config) for operands in sets]
+    bound = [p.bind(stream.cuda_stream) for p in prepared]
+    replay = slices.graph(bound, launches, stream)
+    return lambda _keep=prepared: replay()  # the graph has addresses only
 
 
 def others(prepared: PreparedGemm, count: int) -> list[Any]:
-    """The `count` configs that the model likes best, its own pick first; none without TMA."""
-    if prepared.plan.kernel != "sm90_gemm":
+    """The `count` configs that the model likes best, its own pick first, and the measured one.
+
+    None without TMA.
+    """
+    if prepared.plan.kernel != "sm90_gemm" or not count:
         return []
     ranked = heuristics.rank(prepared.plan.problem, target("sm_90a"))
-    by_model = sorted(ranked[: count + 1], key=lambda p: p.clocks)
-    return [p.config for p in by_model[:count]]
+    return [p.config for p in sorted(ranked[: count + 1], key=lambda p: p.clocks)]
 
 
 def inputs(case: Case) -> tuple[Any, Any, Any]:
@@ -332,21 +354,27 @@ def peer(case: Case, a: Any, b: Any, bias: Any) -> tuple[str, Callable[[], objec
 
 
 def best_peer(
-    case: Case, a: Any, b: Any, bias: Any, clock: TorchDevice
-) -> tuple[str, Callable[[], object]]:
-    """cuBLAS, or the fastest of its rivals where there are any."""
-    first = peer(case, a, b, bias)
-    if not case.is_narrow or triton_matmul is None:
-        return first
-    rivals = dict([first, *triton_matmul.candidates(a, b)])
-    timings = interleave(rivals, clock, rounds=8, warmup=2)
-    best = min(rivals, key=lambda name: timings[name].median_us)
-    return best, rivals[best]
+    case: Case, sets: Sequence[Any], launches: int, stream: Any
+) -> tuple[str, Callable[[], None], Callable[[], object]]:
+    """cuBLAS, or the fastest of its rivals where there are any: name, slice, single launch."""
+    rivals: dict[str, list[Callable[[], object]]] = {}
+    for operands in sets:
+        name, call = peer(case, *operands)
+        rivals.setdefault(name, []).append(call)
+        if case.is_narrow and triton_matmul is not None:
+            for name, call in triton_matmul.candidates(*operands[:2]):
+                rivals.setdefault(name, []).append(call)
+    replays = {name: slices.graph(calls, launches, stream) for name, calls in rivals.items()}
+    best = next(iter(rivals))
+    if len(rivals) > 1:
+        timings = interleave(replays, slices.Unswept(), rounds=8, warmup=2)
+        best = min(rivals, key=lambda name: timings[name].median_us)
+    kept = rivals[best]
+    return best, lambda _keep=kept: replays[best](), kept[0]
 
 
-def timing_facts(case: Case, ours: Timing, theirs: Timing) -> dict[str, Any]:
+def timing_facts(case: Case, ours: Timing, theirs: Timing, launches: int) -> dict[str, Any]:
     ratio = compare(ours, theirs)
-    launches = SLICE if case.kind == "sustained" else 1
     flops = 2.0 * case.batch * case.m * case.n * case.k * launches
     return {
         "ours_us": round(ours.median_us / launches, 2),
@@ -362,7 +390,7 @@ def timing_facts(case: Case, ours: Timing, theirs: Timing) -> dict[str, Any]:
 
 HEADER = (
     f"{'case':<38}{'ours us':>9}{'peer us':>9}{'TFLOP/s':>9}{'ratio':>7}{'floor':>6}{'goal':>6}"
-    f"{'spread':>8}{'error':>6}  config"
+    f"{'spread':>8}{'alone':>7}{'error':>6}  config"
 )
 
 
@@ -373,7 +401,7 @@ def line(row: dict[str, Any]) -> str:
     text = (
         f"{row['case']:<38}{row['ours_us']:>9.1f}{row['peer_us']:>9.1f}{row['ours_tflops']:>9.1f}"
         f"{row['ratio']:>7.3f}{row['floor']:>6.2f}{row['goal']:>6.2f}{row['spread']:>8.1%}"
-        f"{row['error']:>6.2f}  {row['config']}"
+        f"{row.get('alone', math.nan):>7.3f}{row['error']:>6.2f}  {row['config']}"
     )
     tried = sorted(row.get("sweep", ()), key=lambda entry: -entry["ratio"])
     return "\n".join([text, *(f"{e['ratio']:>72.3f}  {e['config']}" for e in tried)])

@@ -1,7 +1,7 @@
 """What CuTe DSL code knows as `cutlass`: number types, compile-time words, `range`.
 
-    import tilewright.dsl as cutlass
-    import tilewright.cute as cute
+import tilewright.dsl as cutlass
+import tilewright.cute as cute
 """
 
 from tilewright.lang.arguments import Constexpr, Rank, const_expr

@@ -28,9 +28,7 @@ def pointer(space: Space, *dtypes: DType) -> Constraint:
     names = " or ".join(d.name for d in dtypes) or "any type"
     return Constraint(
         f"a pointer to {names} in {space.value}",
-        lambda t: isinstance(t, PtrType)
-        and t.space is space
-        and (not dtypes or t.dtype in dtypes),
+        lambda t: isinstance(t, PtrType) and t.space is space and (not dtypes or t.dtype in dtypes),
     )
 
 

@@ -73,9 +73,7 @@ def _tokens(text: str, name: str) -> list[_Token]:
         if match is None or match.lastgroup is None:
             at += len(text[at:]) - len(text[at:].lstrip())
             raise _error(text, name, at, f"unexpected character {text[at]!r}")
-        found.append(
-            _Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup))
-        )
+        found.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
         at = match.end()
     found.append(_Token("end", "end of text", end))
     return found

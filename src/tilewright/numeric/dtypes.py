@@ -189,7 +189,8 @@ TILE_DTYPES: tuple[DType, ...] = (E5M3,)
 # fmt: on
 
 _BY_NAME: dict[str, DType] = {
-    name: row for row in ALL_DTYPES + TILE_DTYPES
+    name: row
+    for row in ALL_DTYPES + TILE_DTYPES
     for name in (row.name, row.cute_name, *row.aliases)
 }
 

@@ -31,6 +31,16 @@ Repeat = Callable[[Any, Any, tuple[Any, ...], bool, str], bool]
 """(stream, grid, args, pdl, backend) to whether it was launched."""
 
 
+def missing() -> str:
+    """What the helper lacks on this machine; "" where it can be built.  Builds nothing."""
+    if not settings().native_enabled:
+        return "TILEWRIGHT_NATIVE_ENABLED is 0"
+    if shutil.which("cc") is None:
+        return "there is no C compiler (cc)"
+    headers = sysconfig.get_path("include")
+    return "" if (Path(headers) / "Python.h").exists() else f"Python.h is not in {headers}"
+
+
 @functools.cache
 def load() -> tuple[Any, str]:
     """The compiled module and "", or None and what is missing.
@@ -39,21 +49,15 @@ def load() -> tuple[Any, str]:
     >>> (module is None) == bool(reason)
     True
     """
-    if not settings().native_enabled:
-        return None, "TILEWRIGHT_NATIVE_ENABLED is 0"
-    compiler = shutil.which("cc")
-    headers = sysconfig.get_path("include")
-    if compiler is None:
-        return None, "there is no C compiler (cc)"
-    if not (Path(headers) / "Python.h").exists():
-        return None, f"Python.h is not in {headers}"
+    if reason := missing():
+        return None, reason
     try:
-        return _import(_built(compiler, headers)), ""
+        return _import(_built(sysconfig.get_path("include"))), ""
     except (OSError, ImportError, subprocess.SubprocessError) as error:
         return None, f"{type(error).__name__}: {error}"
 
 
-def _built(compiler: str, headers: str) -> Path:
+def _built(headers: str) -> Path:
     """The shared library, built unless it lies in the cache."""
     suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
     parts = (SOURCE.read_bytes(), suffix.encode(), headers.encode(), " ".join(_FLAGS).encode())
@@ -63,7 +67,7 @@ def _built(compiler: str, headers: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
-        command = [compiler, *_FLAGS, f"-I{headers}", str(SOURCE), "-o", str(made)]
+        command = ["cc", *_FLAGS, f"-I{headers}", str(SOURCE), "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT_S)
         made.replace(path)  # other processes see all of it or nothing
     return path

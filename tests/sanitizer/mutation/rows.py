@@ -18,6 +18,7 @@ from tilewright.library.gemm import PreparedGemm, prepare_gemm, random_operands
 from tilewright.library.kernels.simt_gemm import SimtGemmConfig
 from tilewright.library.kernels.sm80_gemm import Sm80GemmConfig
 from tilewright.library.kernels.sm90_long_k_gemm import LongKGemmConfig
+from tilewright.library.padded_config import PaddedGemmConfig
 from tilewright.library.problem import GemmProblem
 from tilewright.runtime.arrays import ArrayView, host_bytes
 from tilewright.sim import build
@@ -71,7 +72,7 @@ class Trial:
     def __init__(self, row: Row) -> None:
         self._prepared, self._max_steps = row.prepare(), row.max_steps
         assert self._prepared.compiled is not None, "a problem with elements has a kernel"
-        (self.func,) = self._prepared.compiled.module.kernels.values()
+        self.funcs = tuple(self._prepared.compiled.module.kernels.values())
         memory = [host_bytes(view)[0] for view in _views(self._prepared.arguments)]
         self._before = [(held, held.copy()) for held in memory]
         """Of every array and the workspace: mutants leave anything behind."""
@@ -80,7 +81,7 @@ class Trial:
         """Those of the first of some seeds that has any, of the kernel as it is now."""
         for held, before in self._before:
             held[...] = before
-        build._CACHE.pop(id(self.func), None)
+        self._forget()
         options = SimOptions(
             check_races=True,
             check_global=True,
@@ -89,9 +90,14 @@ class Trial:
             max_steps=self._max_steps,
         )
         report = self._prepared.run(options=options)
-        build._CACHE.pop(id(self.func), None)
+        self._forget()
         assert report is not None, "the arrays are not on a GPU"
         return report.findings
+
+    def _forget(self) -> None:
+        """Kernels have changed: they are looked at anew."""
+        for func in self.funcs:
+            build._CACHE.pop(id(func), None)
 
 
 def _views(arguments: Any) -> Iterator[ArrayView]:
@@ -175,6 +181,8 @@ ROWS = (
     Row("warp-specialised", "sm90_gemm", "warp-specialised", (136, 72, 264), _CROWDED),
     Row("unspecialised", "sm90_gemm", "unspecialised", (136, 72, 264),
         replace(_CROWDED, schedule="unspecialized")),
+    Row("copied first", "sm90_padded_gemm", "copies, then TMA", (265, 30, 201),
+        PaddedGemmConfig(replace(_COOPERATIVE, epilogue="direct"), "AB"), max_steps=200_000),
     Row("any alignment", "sm90_cpasync_gemm", "cp.async, wgmma", (136, 72, 264),
         Sm90CpAsyncConfig((128, 64, 64), 4, 2, max_ctas=1)),
     Row("any alignment, odd", "sm90_cpasync_gemm", "cp.async, wgmma", (131, 67, 201),

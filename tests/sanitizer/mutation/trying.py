@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from mutation.known import KNOWN, Known
@@ -25,10 +26,10 @@ def trial(name: str) -> Trial:
 
 
 def mutants(row: Row) -> list[tuple[Key, Mutant]]:
-    """Of a row's kernel, with their keys."""
+    """Of a row's kernels, with their keys."""
     seen: dict[Site, int] = {}
     keyed = []
-    for mutant in mutants_of(trial(row.name).func):
+    for mutant in chain.from_iterable(map(mutants_of, trial(row.name).funcs)):
         number = seen.get(mutant.site, 0)
         seen[mutant.site] = number + 1
         keyed.append(((mutant.site, number), mutant))
