@@ -47,12 +47,12 @@ def problem(kernel: str) -> tuple[PreparedGemm, Launch, GlobalMemory]:
 def counted(recording: Recording) -> Counter[Any]:
     """Events of each warp at each site.
 
-    Behind a branch, a GPU's lanes may come to griddepcontrol.wait apart: it counts once.
+    Lanes that branch off for good may leave a GPU apart from their warp: exits count once.
     """
     found: Counter[Any] = Counter()
     for e in recording.events:
         key = e.block, e.warp, e.site.number
-        found[key] = 1 if e.site.op == "grid.wait" else found[key] + 1
+        found[key] = 1 if e.site.op == "exit" else found[key] + 1
     return found
 
 
