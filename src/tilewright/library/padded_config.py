@@ -101,6 +101,10 @@ class PaddedGemmConfig:
         return self.gemm.tile_shape_mnk
 
     @property
+    def num_stages(self) -> int:
+        return self.gemm.num_stages
+
+    @property
     def swap_operands(self) -> bool:
         return self.gemm.swap_operands
 

@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.arch.target import Target
 from tilewright.errors import TilewrightError
 from tilewright.library import registry
+from tilewright.library.padded_config import PaddedGemmConfig
 from tilewright.library.problem import GemmProblem
 from tilewright.profiler.operations import (
     Operation,
@@ -147,7 +148,14 @@ def _configs(sweep: Sweep, op: Operation, problem: GemmProblem, target: Target) 
         ):
             del changes["cluster_shape_mnk"]
         if all(hasattr(config, name) for name in changes):
-            yield replace(config, **changes) if changes else config
+            yield _changed(config, changes) if changes else config
+
+
+def _changed(config: Any, changes: dict[str, Any]) -> Any:
+    """The config with other knobs; those of a product behind copies are the product's."""
+    if isinstance(config, PaddedGemmConfig):
+        return replace(config, gemm=replace(config.gemm, **changes))
+    return replace(config, **changes)
 
 
 def _over(asked: tuple[tuple[int, ...], ...], now: tuple[int, ...]) -> list[tuple[int, ...]]:
