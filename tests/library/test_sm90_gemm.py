@@ -57,7 +57,7 @@ def test_every_config_with_its_own_stages_and_no_race(base: Sm90GemmConfig) -> N
 
 
 @pytest.mark.parametrize("config", SCHEDULES, ids=str)
-@pytest.mark.parametrize("majors", itertools.product("KM", "KN", "NM"), ids="".join)
+@pytest.mark.parametrize("majors", list(itertools.product("KM", "KN", "NM")), ids="".join)
 def test_every_layout(majors: tuple[str, str, str], config: Sm90GemmConfig) -> None:
     a, b, d = majors
     problem = GemmProblem.packed(

@@ -18,7 +18,8 @@ from tilewright.library.heuristics import (
     NARROW,
 )
 from tilewright.library.problem import GemmProblem, Operand
-from tilewright.library.status import Refusal, StatusCode, with_swapped_operands
+from tilewright.library.sm90_refusal import refused_by_wgmma
+from tilewright.library.status import Refusal, StatusCode, with_swapped_operands, wrong_type
 
 ELEMENT_BYTES = 2
 """Copied one at a time where nothing wider divides an operand's addresses."""
@@ -116,16 +117,8 @@ def cpasync_refusal(problem: GemmProblem, target: Target, config: Sm90CpAsyncCon
         turned = replace(config, swap_operands=False)
         reason = cpasync_refusal(problem.transposed(), target, turned)
         return with_swapped_operands(reason) if reason else None
-    if not target.has("wgmma"):
-        text = f"needs wgmma (sm_90a), the target is {target.name}"
-        return Refusal(text, StatusCode.ARCH_MISMATCH, "", "sm_90a", target.name)
-    name = problem.a.dtype.name
-    if name not in ("f16", "bf16"):
-        text = f"A and B are {name}, expected f16 or bf16"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "A", "f16 or bf16", name)
-    if problem.k == 0:
-        return "K is 0: there is nothing for the tensor cores to do"
-    reason = refused_width(problem, problem.a, config.a_bytes)
+    reason = refused_by_wgmma(problem, target)
+    reason = reason or refused_width(problem, problem.a, config.a_bytes)
     reason = reason or refused_width(problem, problem.b, config.b_bytes)
     reason = reason or _refused_output(problem, config) or _refused_config(config, target)
     return reason or _refused_registers(problem, config)
@@ -156,8 +149,7 @@ def _refused_output(problem: GemmProblem, config: Sm90CpAsyncConfig) -> str | No
     types = (problem.a.dtype.name,) if tma else ("f16", "bf16", "f32")
     if d.dtype.name not in types:
         needed = f"{types[0]} like A and B (TMA store)" if tma else "f16, bf16 or f32"
-        text = f"D is {d.dtype.name}, expected {needed}"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "D", needed, d.dtype.name)
+        return wrong_type("D", d.dtype.name, needed)
     extent = problem.m if d.major == "M" else problem.n
     if tma and (d.major == "strided" or d.align_bytes < 16 or extent % 8):
         actual = f"{d.major} = {extent}, rows at multiples of {d.align_bytes} bytes"

@@ -19,7 +19,14 @@ from tilewright.library.configs import (
     Sm90GemmConfig,
 )
 from tilewright.library.problem import GemmProblem
-from tilewright.library.status import Refusal, StatusCode, misaligned, with_swapped_operands
+from tilewright.library.status import (
+    Refusal,
+    StatusCode,
+    misaligned,
+    with_swapped_operands,
+    wrong_target,
+    wrong_type,
+)
 
 LEAST = {
     "num_stages": 2,  # a stage is given back when the next one is being read
@@ -38,15 +45,8 @@ def sm90_refusal(problem: GemmProblem, target: Target, config: Sm90GemmConfig) -
     if config.swap_operands:
         reason = sm90_refusal(problem.transposed(), target, replace(config, swap_operands=False))
         return with_swapped_operands(reason) if reason else None
-    if not target.has("wgmma"):
-        text = f"needs wgmma (sm_90a), the target is {target.name}"
-        return Refusal(text, StatusCode.ARCH_MISMATCH, "", "sm_90a", target.name)
-    if problem.a.dtype.name not in ("f16", "bf16"):
-        name = problem.a.dtype.name
-        text = f"A and B are {name}, expected f16 or bf16"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "A", "f16 or bf16", name)
-    if problem.k == 0:
-        return "K is 0: there is nothing for the tensor cores to do"
+    if (reason := refused_by_wgmma(problem, target)) is not None:
+        return reason
     work = {"C": problem.c, "a bias": problem.bias, "gelu": problem.activation == "gelu"}
     wanted = " and ".join(x for x in work if work[x])
     if wanted and config.accumulators > 128:
@@ -59,6 +59,17 @@ def sm90_refusal(problem: GemmProblem, target: Target, config: Sm90GemmConfig) -
     if reason is None and config.split_k > -(-problem.k // config.tile_shape_mnk[2]):
         return f"split_k = {config.split_k} is more than the k tiles of K = {problem.k}"
     return reason
+
+
+def refused_by_wgmma(problem: GemmProblem, target: Target) -> str | None:
+    """None, or why no kernel can multiply the operands by wgmma."""
+    if not target.has("wgmma"):
+        return wrong_target("wgmma (sm_90a)", "sm_90a", target.name)
+    if problem.a.dtype.name not in ("f16", "bf16"):
+        return wrong_type("A", problem.a.dtype.name, "f16 or bf16")
+    if problem.k == 0:
+        return "K is 0: there is nothing for the tensor cores to do"
+    return None
 
 
 def _refused_operands(problem: GemmProblem, config: Sm90GemmConfig) -> str | None:
@@ -80,13 +91,9 @@ def _refused_operands(problem: GemmProblem, config: Sm90GemmConfig) -> str | Non
     if config.epilogue == "direct":
         if d.dtype is problem.a.dtype or d.dtype.name == "f32":
             return None
-        needed = f"f32, or {problem.a.dtype.name} like A and B"
-        text = f"D is {d.dtype.name}, expected {needed}"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "D", needed, d.dtype.name)
+        return wrong_type("D", d.dtype.name, f"f32, or {problem.a.dtype.name} like A and B")
     if d.dtype is not problem.a.dtype:
-        needed = f"{problem.a.dtype.name} like A and B"
-        text = f"D is {d.dtype.name}, expected {needed}"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "D", needed, d.dtype.name)
+        return wrong_type("D", d.dtype.name, f"{problem.a.dtype.name} like A and B")
     extent = problem.m if d.major == "M" else problem.n
     if extent % 8:
         return Refusal(

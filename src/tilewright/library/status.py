@@ -51,6 +51,27 @@ class Refusal(str):
         return self
 
 
+def wrong_type(operand: str, has: str, needed: str) -> Refusal:
+    """The refusal of an element type; "A" stands for B too, which has the same.
+
+    >>> str(wrong_type("D", "i8", "f16 or bf16"))
+    'D is i8, expected f16 or bf16'
+    """
+    who = "A and B are" if operand == "A" else f"{operand} is"
+    text = f"{who} {has}, expected {needed}"
+    return Refusal(text, StatusCode.INVALID_DATA_TYPE, operand, needed, has)
+
+
+def wrong_target(needs: str, least: str, has: str) -> Refusal:
+    """The refusal of a target without what a kernel `needs`, which `least` is the first to have.
+
+    >>> str(wrong_target("wgmma (sm_90a)", "sm_90a", "sm_80"))
+    'needs wgmma (sm_90a), the target is sm_80'
+    """
+    text = f"needs {needs}, the target is {has}"
+    return Refusal(text, StatusCode.ARCH_MISMATCH, "", least, has)
+
+
 def misaligned(operand: str, engine: str, bits: int, actual: int, pitch: int) -> Refusal:
     """The refusal of an operand whose rows do not start where `engine` needs them.
 

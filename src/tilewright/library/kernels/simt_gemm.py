@@ -21,7 +21,7 @@ from tilewright.collective.scheduler import RasterScheduler, batch_count
 from tilewright.cute import nvgpu
 from tilewright.dsl import Constexpr, Float32, range_constexpr
 from tilewright.library.problem import GemmProblem
-from tilewright.library.status import Refusal, StatusCode
+from tilewright.library.status import wrong_type
 from tilewright.utils import SmemAllocator
 
 NAME = "simt_gemm"
@@ -149,9 +149,7 @@ def can_implement(problem: GemmProblem, target: Target, config: SimtGemmConfig) 
     for operand in (problem.a, problem.d):
         name = operand.dtype.name
         if name not in ("f16", "bf16", "f32"):
-            text = f"{operand.name} is {name}, expected f16, bf16 or f32"
-            needed = "f16, bf16 or f32"
-            return Refusal(text, StatusCode.INVALID_DATA_TYPE, operand.name, needed, name)
+            return wrong_type(operand.name, name, "f16, bf16 or f32")
     if bm % (4 * GRID[0]) or bn % (4 * GRID[1]) or THREADS % bk or bm * bk % THREADS:
         return f"tile {bm}x{bn}x{bk}: expected M and N by 64, K a divisor of {THREADS}"
     if bm * bn // THREADS > 128:

@@ -25,7 +25,7 @@ from tilewright.cute.nvgpu import warp, warpgroup
 from tilewright.dsl import Constexpr, Float32, Int32, const_expr, range_constexpr
 from tilewright.library.cpasync_config import ELEMENT_BYTES, copy_bytes, refused_width
 from tilewright.library.problem import GemmProblem
-from tilewright.library.status import Refusal, StatusCode, with_swapped_operands
+from tilewright.library.status import with_swapped_operands, wrong_target, wrong_type
 from tilewright.utils import SmemAllocator
 
 NAME = "sm80_gemm"
@@ -220,15 +220,12 @@ def can_implement(problem: GemmProblem, target: Target, config: Sm80GemmConfig) 
         reason = can_implement(problem.transposed(), target, turned)
         return with_swapped_operands(reason) if reason else None
     if not target.has("cp_async"):
-        text = f"needs cp.async (sm_80 or newer), the target is {target.name}"
-        return Refusal(text, StatusCode.ARCH_MISMATCH, "", "sm_80", target.name)
+        return wrong_target("cp.async (sm_80 or newer)", "sm_80", target.name)
     a, d = problem.a.dtype.name, problem.d.dtype.name
     if a not in ("f16", "bf16"):
-        text = f"A and B are {a}, expected f16 or bf16"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "A", "f16 or bf16", a)
+        return wrong_type("A", a, "f16 or bf16")
     if d not in ("f16", "bf16", "f32"):
-        text = f"D is {d}, expected f16, bf16 or f32"
-        return Refusal(text, StatusCode.INVALID_DATA_TYPE, "D", "f16, bf16 or f32", d)
+        return wrong_type("D", d, "f16, bf16 or f32")
     reason = refused_width(problem, problem.a, config.a_bytes)
     reason = reason or refused_width(problem, problem.b, config.b_bytes)
     return reason or refused_config(target, config)

@@ -27,6 +27,7 @@ from tilewright.cute.nvgpu import warp
 from tilewright.dsl import Constexpr, Float32, Int32, const_expr, range_constexpr
 from tilewright.library.configs import WorkspaceShape
 from tilewright.library.problem import GemmProblem
+from tilewright.library.status import wrong_target, wrong_type
 from tilewright.utils import SmemAllocator
 
 NAME = "sm90_long_k_gemm"
@@ -274,11 +275,11 @@ def default_config(problem: GemmProblem, target: Target) -> LongKGemmConfig:
 def can_implement(problem: GemmProblem, target: Target, config: LongKGemmConfig) -> str | None:
     """None, or why this kernel cannot run the problem."""
     if not target.has("cluster"):
-        return f"needs clusters (sm_90 or newer), the target is {target.name}"
+        return wrong_target("clusters (sm_90 or newer)", "sm_90", target.name)
     if problem.a.dtype.name not in ("f16", "bf16"):
-        return f"A and B are {problem.a.dtype.name}, expected f16 or bf16"
+        return wrong_type("A", problem.a.dtype.name, "f16 or bf16")
     if problem.d.dtype.name not in ("f16", "bf16", "f32"):
-        return f"D is {problem.d.dtype.name}, expected f16, bf16 or f32"
+        return wrong_type("D", problem.d.dtype.name, "f16, bf16 or f32")
     for operand in problem.inputs:
         if operand.major != "K" or operand.align_bytes < 16:
             return (
