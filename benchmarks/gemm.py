@@ -133,7 +133,7 @@ CASES: tuple[Case, ...] = (
         for size in ((2048, 2048, 2048), (3000, 5000, 4096))
         for kind in ("whole tiles", "stream-k")
     ),
-    *(Case(1000, 1000, 1000, 0.0, 0.0, kind=kind) for kind in ("alone", "cluster")),
+    *(Case(1000, 1000, 1000, 0.0, 0.0, kind=kind) for kind in ("no cluster", "cluster")),
     *(
         Case(*size, 0.0, 0.0, kind=kind)
         for size in ((2048, 2048, 2048), (8192, 8192, 512))
@@ -145,7 +145,7 @@ _ONE_TILE = Sm90GemmConfig((128, 128, 64), 3, schedule="warp_specialized", block
 NAMED = {
     "whole tiles": Sm90GemmConfig(),
     "stream-k": Sm90GemmConfig(scheduler="stream_k"),
-    "alone": _FLAT,
+    "no cluster": _FLAT,
     "cluster": replace(_FLAT, cluster_shape_mn=(2, 1)),
     "warp-specialised": _ONE_TILE,
     "unspecialised": replace(_ONE_TILE, schedule="unspecialized"),
