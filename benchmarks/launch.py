@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import argparse
 import functools
-import gc
 import json
 import math
 import statistics
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ import tilewright as tw
 from tilewright import device
 from tilewright.library.gemm import prepare_gemm
 from tilewright.profiler.machine import gpu_state, machine_facts
-from tilewright.profiler.timing import spread
+from tilewright.profiler.timing import host_times, spread
 from tilewright.runtime import cuda_api, driver
 from tilewright.runtime.launch import KernelParams, current_stream
 from tilewright.runtime.toolchain import compile_cubin
@@ -49,7 +47,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     args = parser.parse_args()
     calls = {EMPTY: empty_launch(), **gemm_calls([operands() for _ in range(SETS)])}
-    rows = table(measure(calls, args.rounds, driver.synchronize))
+    times = host_times(calls, driver.synchronize, rounds=args.rounds, batch=BATCH)
+    rows = table(times)
     meta = {
         **machine_facts(),
         "rounds": args.rounds,
@@ -148,30 +147,6 @@ def verify(name: str, x: Any) -> None:
     if not error <= 2.0**-8 * max(wanted.abs().max().item(), 1.0):
         raise RuntimeError(f"{name}: wrong result, largest error {error}")
     x.d.fill_(math.nan)
-
-
-def measure(
-    calls: Mapping[str, Callable[[], Any]], rounds: int, synchronize: Callable[[], None]
-) -> dict[str, list[float]]:
-    """Host microseconds of one call, in each round."""
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    names = list(calls)
-    for call in calls.values():
-        for _ in range(BATCH):
-            call()
-    gc.disable()
-    for number in range(rounds):
-        at = number % len(names)
-        for name in names[at:] + names[:at]:
-            call = calls[name]
-            synchronize()
-            start = time.perf_counter_ns()
-            for _ in range(BATCH):
-                call()
-            found[name].append((time.perf_counter_ns() - start) / BATCH / 1000)
-    gc.enable()
-    synchronize()
-    return found
 
 
 def table(times: Mapping[str, list[float]]) -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import copy
 import functools
-import gc
 import importlib
 import json
 import os
@@ -36,8 +35,8 @@ from tilewright.compiler.tile_arguments import read_arguments
 from tilewright.compiler.tile_gpu import cubin_for, target_of
 from tilewright.errors import TilewrightError
 from tilewright.profiler.machine import gpu_state, machine_facts, package_versions
-from tilewright.profiler.timing import spread
-from tilewright.runtime import cache
+from tilewright.profiler.timing import host_times, spread
+from tilewright.runtime import cache, driver
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT_OUT = ROOT / "benchmarks" / "results" / "h200_tile.json"
@@ -216,30 +215,6 @@ def their_launches() -> tuple[dict[str, Callable[[], None]], str]:
     return found, "; ".join(reasons)
 
 
-def host_times(calls: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    """Host microseconds of one call in each round; calls take turns, the first changes."""
-    import torch
-
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    names = list(calls)
-    for call in calls.values():
-        for _ in range(BATCH):
-            call()
-    gc.disable()
-    for number in range(rounds):
-        at = number % len(names)
-        for name in names[at:] + names[:at]:
-            call = calls[name]
-            torch.cuda.synchronize()
-            start = time.perf_counter_ns()
-            for _ in range(BATCH):
-                call()
-            found[name].append((time.perf_counter_ns() - start) / BATCH / 1000)
-    gc.enable()
-    torch.cuda.synchronize()
-    return found
-
-
 def time_launches(rounds: int) -> tuple[list[dict[str, Any]], str]:
     theirs, reason = their_launches()
     rows = []
@@ -249,7 +224,7 @@ def time_launches(rounds: int) -> tuple[list[dict[str, Any]], str]:
         calls = {"ours": first_launch(path, ct, (ROOT / path).read_text())}
         if path.stem in theirs:
             calls["cutile"] = theirs[path.stem]
-        times = host_times(calls, rounds)
+        times = host_times(calls, driver.synchronize, rounds=rounds, batch=BATCH)
         row: dict[str, Any] = {"launch": path.stem}
         for name, us in times.items():
             row[f"{name}_us"] = round(statistics.median(us), 3)

@@ -142,7 +142,7 @@ def test_what_compares_its_arguments_itself_is_asked_first(launched, monkeypatch
     seen, _ = launched
     made, asked = [], []
 
-    def repeat_of(launch, positions, *first):
+    def repeat_of(launch, positions, first):
         made.append((launch.params.kinds, positions))
 
         def repeat(*how):

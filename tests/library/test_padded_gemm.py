@@ -164,6 +164,9 @@ def test_the_handle_asks_for_the_workspace_and_counts_the_blocks_of_the_product(
     bm, bn, _ = config.tile_shape_mnk
     tiles = -(-1000 // bm) * -(-512 // bn)
     assert gemm.get_grid_shape(arguments) == (tiles * config.split_k, 1, 1)
+    workspace = np.full(nbytes, 7, np.uint8)
+    gemm.initialize(arguments, workspace)
+    assert (workspace == 7).all()  # copies are written anyway: nothing is cleared before
 
 
 @pytest.mark.skipif(cuda_api.nvrtc is None, reason="the cuda extra is not installed: no NVRTC")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.errors import LaunchError
-from tilewright.profiler.timing import Timing, compare, interleave, spread, turn
+from tilewright.profiler.timing import Timing, compare, host_times, interleave, spread, turn
 
 
 class FakeGpu:
@@ -97,3 +97,13 @@ def test_turn_laws(count: int, index: int) -> None:
 def test_spread_ignores_scale(values: list[float], factor: float) -> None:
     assert spread([v * factor for v in values]) == pytest.approx(spread(values), abs=1e-9)
     assert spread(values) >= 0
+
+
+def test_host_times_take_turns_in_batches() -> None:
+    log: list[str] = []
+    calls = {name: lambda name=name: log.append(name) for name in "ab"}
+    found = host_times(calls, lambda: log.append("sync"), rounds=2, batch=2)
+    turns = ["sync a a sync b b", "sync b b sync a a"]
+    assert " ".join(log) == " ".join(["a a b b", *turns, "sync"])
+    assert {name: len(times) for name, times in found.items()} == {"a": 2, "b": 2}
+    assert all(us >= 0 for times in found.values() for us in times)

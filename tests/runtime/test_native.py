@@ -117,7 +117,9 @@ def driver(monkeypatch):
 def make(driver, kinds, values, positions, args, stream=7, grid=(4,), pdl=False, backend="auto"):
     driver.params = KernelParams(kinds)
     driver.params.fill(values)
-    return native.repeat_of(Launch(driver.params), positions, stream, grid, args, pdl, backend)
+    return native.repeat_of(
+        Launch(driver.params), positions, native.Call(stream, grid, args, pdl, backend)
+    )
 
 
 def test_new_addresses_and_numbers_are_passed(driver):

@@ -26,7 +26,7 @@ from tilewright.lang.tile.errors import TileTypeError, TileValueError
 from tilewright.lang.tile.kernel import kernel
 from tilewright.lang.tile.signature import CallingConvention, KernelSignature
 from tilewright.runtime.arrays import ArrayView, host_bytes
-from tilewright.runtime.native import Repeat
+from tilewright.runtime.native import Call, Repeat
 from tilewright.tileir.interpret.machine import Options, Program, compile_entry
 from tilewright.tileir.interpret.memory import Memory
 from tilewright.tileir.verify import VerifyOptions, verify
@@ -42,15 +42,7 @@ class Again(Protocol):
     def by_values(self, positions: Sequence[int]) -> Callable[[Sequence[Any]], None]:
         """A function of the values of some leaves, which launches once more with them."""
 
-    def by_arguments(
-        self,
-        positions: Sequence[int | None],
-        stream: Any,
-        grid: tuple[int, ...],
-        args: tuple[Any, ...],
-        pdl: bool,
-        backend: str,
-    ) -> Repeat | None:
+    def by_arguments(self, positions: Sequence[int | None], call: Call) -> Repeat | None:
         """What compares all arguments itself, in C, and launches; None where nothing does."""
 
 
@@ -166,9 +158,8 @@ def launch(
             if len(kernel.prepared) >= MOST_PREPARED:
                 kernel.prepared.clear()
             kernel.prepared[how] = again.by_values([p for p in positions if p is not None])
-            native = again.by_arguments(
-                positions, stream, grid, tuple(kernel_args), programmatic_dependent_launch, backend
-            )
+            args, pdl = tuple(kernel_args), programmatic_dependent_launch
+            native = again.by_arguments(positions, Call(stream, grid, args, pdl, backend))
             if native is not None:
                 kernel.repeats = [native, *kernel.repeats[: MOST_NATIVE - 1]]
 

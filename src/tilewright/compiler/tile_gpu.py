@@ -37,7 +37,7 @@ from tilewright.lang.tile.kernel import kernel
 from tilewright.runtime import driver
 from tilewright.runtime.device_buffer import DeviceBuffer
 from tilewright.runtime.launch import KernelParams, LaunchConfig, PreparedLaunch
-from tilewright.runtime.native import Repeat, repeat_of
+from tilewright.runtime.native import Call, Repeat, repeat_of
 from tilewright.runtime.tileiras import compile_tile, tileiras_version
 from tilewright.tileir.bytecode.writer import write_bytecode
 
@@ -139,19 +139,11 @@ class _Again:
 
         return launch
 
-    def by_arguments(
-        self,
-        positions: Sequence[int | None],
-        stream: Any,
-        grid: tuple[int, ...],
-        args: tuple[Any, ...],
-        pdl: bool,
-        backend: str,
-    ) -> Repeat | None:
+    def by_arguments(self, positions: Sequence[int | None], call: Call) -> Repeat | None:
         params = KernelParams(self.launch.params.kinds)
         params.fill(self.leaves)
         own = PreparedLaunch(self.launch.function, self.launch.config, params)
-        return repeat_of(own, positions, stream, grid, args, pdl, backend)
+        return repeat_of(own, positions, call)
 
 
 def target_of(device: int) -> str:

@@ -33,7 +33,7 @@ class Copy:
     """
 
     dtype: DType
-    k_major: bool
+    major: str
     extent: int
     k: int
     batches: int
@@ -42,13 +42,13 @@ class Copy:
 
     @property
     def pitch(self) -> int:
-        run = self.k if self.k_major else self.extent
+        run = self.k if self.major == "K" else self.extent
         return -(-run // ROW_ELEMENTS) * ROW_ELEMENTS
 
     @property
     def matrix(self) -> int:
         """Elements from one batch to the next."""
-        return self.pitch * (self.extent if self.k_major else self.k)
+        return self.pitch * (self.extent if self.major == "K" else self.k)
 
     @property
     def bytes(self) -> int:
@@ -56,7 +56,7 @@ class Copy:
 
     def view(self, whole: ArrayView, batches: int) -> ArrayView:
         """(extent, K, batches) in the workspace."""
-        strides = (self.pitch, 1) if self.k_major else (1, self.pitch)
+        strides = (self.pitch, 1) if self.major == "K" else (1, self.pitch)
         apart = 0 if self.shared or batches == 1 else self.matrix
         return replace(
             whole,
@@ -114,18 +114,30 @@ class PaddedGemmConfig:
 
     def workspace(self, seen: GemmProblem) -> PaddedWorkspace:
         """Of the problem as the kernel sees it."""
-        found: list[Copy] = []
-        for operand, extent in ((seen.a, seen.m), (seen.b, seen.n)):
-            if operand.name in self.copies:
-                shared = operand.batch_pitch == 0
-                offset = sum(copy.bytes for copy in found)
-                batches = 1 if shared else seen.batch
-                k_major = operand.major in ("K", "strided")
-                found.append(Copy(operand.dtype, k_major, extent, seen.k, batches, shared, offset))
-        return PaddedWorkspace(tuple(found), seen.batch)
+        return PaddedWorkspace(tuple(copies_of(seen, self.copies).values()), seen.batch)
 
     def __str__(self) -> str:
         return f"copies of {' and '.join(self.copies)}, {self.gemm}"
+
+
+def copied_major(major: str) -> str:
+    """The contiguous index of a copy: the operand's own, K where it has none."""
+    return "K" if major == "strided" else major
+
+
+def copies_of(seen: GemmProblem, names: str) -> dict[str, Copy]:
+    """The copies of the operands named, one behind the other in the workspace."""
+    found: dict[str, Copy] = {}
+    offset = 0
+    for operand, extent in ((seen.a, seen.m), (seen.b, seen.n)):
+        if operand.name in names:
+            shared = operand.batch_pitch == 0
+            batches = 1 if shared else seen.batch
+            major = copied_major(operand.major)
+            copy = Copy(operand.dtype, major, extent, seen.k, batches, shared, offset)
+            found[operand.name] = copy
+            offset += copy.bytes
+    return found
 
 
 def needs_copy(operand: Operand) -> bool:
@@ -140,17 +152,16 @@ def as_copied(problem: GemmProblem, copies: str) -> GemmProblem:
     >>> as_copied(odd, "AB").a.pitch, odd.a.align_bytes
     (64, 2)
     """
+    found = copies_of(problem, copies)
 
-    def copied(operand: Operand, extent: int) -> Operand:
-        if operand.name not in copies:
+    def seen(operand: Operand) -> Operand:
+        copy = found.get(operand.name)
+        if copy is None:
             return operand
-        major = "K" if operand.major == "strided" else operand.major
-        shared = operand.batch_pitch == 0
-        copy = Copy(operand.dtype, major == "K", extent, problem.k, 1, shared, 0)
-        apart = 0 if shared else copy.matrix
-        return Operand(operand.name, operand.dtype, major, copy.pitch, batch_pitch=apart)
+        apart = 0 if copy.shared else copy.matrix
+        return Operand(operand.name, operand.dtype, copy.major, copy.pitch, batch_pitch=apart)
 
-    return replace(problem, a=copied(problem.a, problem.m), b=copied(problem.b, problem.n))
+    return replace(problem, a=seen(problem.a), b=seen(problem.b))
 
 
 def padded_refusal(problem: GemmProblem, target: Target, config: PaddedGemmConfig) -> str | None:

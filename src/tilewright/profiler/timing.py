@@ -9,7 +9,9 @@ waited for until the round is over.  What is compared is the ratio within a roun
 
 from __future__ import annotations
 
+import gc
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -100,6 +102,38 @@ def interleave(
         for name, pairs in marks.items():
             times[name].append(statistics.fmean(clock.elapsed_us(*pair) for pair in pairs))
     return {name: Timing(tuple(found)) for name, found in times.items()}
+
+
+def host_times(
+    calls: Mapping[str, Callable[[], object]],
+    synchronize: Callable[[], None],
+    *,
+    rounds: int,
+    batch: int,
+) -> dict[str, list[float]]:
+    """Host microseconds of one call, in each round.
+
+    Laws:   1 in a round each is called `batch` times behind each other, on an idle GPU  2 the first
+            of them changes from round to round  3 nothing is collected meanwhile
+    """
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    for call in calls.values():
+        for _ in range(batch):
+            call()
+    gc.disable()
+    for number in range(rounds):
+        at = number % len(names)
+        for name in names[at:] + names[:at]:
+            call = calls[name]
+            synchronize()
+            start = time.perf_counter_ns()
+            for _ in range(batch):
+                call()
+            found[name].append((time.perf_counter_ns() - start) / batch / 1000)
+    gc.enable()
+    synchronize()
+    return found
 
 
 def turn(names: Sequence[str], index: int) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.runtime.launch import KernelParams, PreparedLaunch
 from tilewright.settings import settings
@@ -27,8 +27,19 @@ SOURCE = Path(__file__).with_name("repeat.c")
 _FLAGS = ("-O2", "-fPIC", "-shared")
 _TIMEOUT_S = 60
 
+
+class Call(NamedTuple):
+    """How a tile kernel is launched, as far as a launch can be told from another by it."""
+
+    stream: Any
+    grid: tuple[int, ...]
+    args: tuple[Any, ...]
+    pdl: bool
+    backend: str
+
+
 Repeat = Callable[[Any, Any, tuple[Any, ...], bool, str], bool]
-"""(stream, grid, args, pdl, backend) to whether it was launched."""
+"""The fields of a `Call` to whether it was launched."""
 
 
 def missing() -> str:
@@ -116,18 +127,14 @@ def kinds_of(params: KernelParams, positions: Sequence[int | None], args: Sequen
 def repeat_of(
     launch: PreparedLaunch,
     positions: Sequence[int | None],
-    stream: Any,
-    grid: tuple[int, ...],
-    args: tuple[Any, ...],
-    pdl: bool,
-    backend: str,
+    call: Call,
 ) -> Repeat | None:
     """What repeats a launch whose parameters are filled; None where nothing can.
 
     `positions` are the parameters that the arguments set; it writes them where `launch` has them.
     """
     module, _ = load()
-    kinds = kinds_of(launch.params, positions, args)
+    kinds = kinds_of(launch.params, positions, call.args)
     if module is None or not kinds or launch.driver_config is None:
         return None
     slots = tuple(None if at is None else launch.params.slot_address(at) for at in positions)
@@ -139,9 +146,5 @@ def repeat_of(
         launch.params.address,
         tuple(kinds),
         slots,
-        stream,
-        grid,
-        args,
-        pdl,
-        backend,
+        *call,
     )

@@ -36,7 +36,8 @@ class BoundGemm:
         self._program: BoundProgram | None = None
         self._elsewhere: dict[int, tuple[PreparedLaunch, ...]] = {}
         on_gpu = prepared.backend == "gpu"
-        if workspace is not None:
+        shape = prepared.plan.workspace_shape
+        if workspace is not None and shape is not None and shape.cleared:
             clear_workspace(workspace, self._stream_handle() if on_gpu else 0)
         if on_gpu and prepared.compiled is not None:
             self._bind()

@@ -16,7 +16,7 @@ from tilewright.collective.scheduler import batch_count
 from tilewright.dsl import Constexpr, const_expr, range_constexpr
 from tilewright.library import padded_config
 from tilewright.library.kernels import sm90_gemm
-from tilewright.library.padded_config import PaddedGemmConfig, padded_refusal
+from tilewright.library.padded_config import PaddedGemmConfig, copied_major, padded_refusal
 from tilewright.library.problem import GemmProblem, Majors
 
 NAME = "sm90_padded_gemm"
@@ -78,7 +78,7 @@ def host(
 ) -> None:
     """Launches the copies, then the product."""
     operands = [mA, mB]
-    own = ["K" if major == "strided" else major for major in (majors.a, majors.b)]
+    own = [copied_major(major) for major in (majors.a, majors.b)]
     for number, name in enumerate(config.copies):
         at = "AB".index(name)
         copy_rows(operands[at], workspace[2 * number], own[at] == "K")
